@@ -1,0 +1,80 @@
+"""Poolwise: choose the next pool of experiments.
+
+An acquisition value is the expectation of an integrand under a belief, over a region; a pool is where it is highest.
+Names load when they are first used, so that `import poolwise` costs milliseconds and no JAX.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from .acquisition import exact as exact
+    from .acquisition.entropy import EntropySearch as EntropySearch
+    from .acquisition.expectation import Estimate as Estimate
+    from .acquisition.expectation import expectation as expectation
+    from .acquisition.expectation import log_probability as log_probability
+    from .acquisition.integrand import ExpectedImprovement as ExpectedImprovement
+    from .acquisition.integrand import Probability as Probability
+    from .acquisition.integrand import ProbabilityOfImprovement as ProbabilityOfImprovement
+    from .acquisition.integrand import SimpleRegret as SimpleRegret
+    from .acquisition.integrand import UpperConfidenceBound as UpperConfidenceBound
+    from .acquisition.integrand import integrand as integrand
+    from .acquisition.lookahead import TwoStepExpectedImprovement as TwoStepExpectedImprovement
+    from .acquisition.region import Box as Box
+    from .belief.gaussian_process import GaussianProcess as GaussianProcess
+    from .belief.gaussian_process import Posterior as Posterior
+    from .belief.kernel import Matern12 as Matern12
+    from .belief.kernel import Matern32 as Matern32
+    from .belief.kernel import Matern52 as Matern52
+    from .belief.kernel import SquaredExponential as SquaredExponential
+    from .belief.normal import Normal as Normal
+    from .belief.paths import sample_paths as sample_paths
+    from .errors import InputError as InputError
+    from .errors import MissingExtra as MissingExtra
+    from .errors import PoolwiseError as PoolwiseError
+    from .learning import fit as fit
+
+_HOMES = {
+    "Box": "acquisition.region",
+    "EntropySearch": "acquisition.entropy",
+    "Estimate": "acquisition.expectation",
+    "ExpectedImprovement": "acquisition.integrand",
+    "GaussianProcess": "belief.gaussian_process",
+    "InputError": "errors",
+    "Matern12": "belief.kernel",
+    "Matern32": "belief.kernel",
+    "Matern52": "belief.kernel",
+    "MissingExtra": "errors",
+    "Normal": "belief.normal",
+    "PoolwiseError": "errors",
+    "Posterior": "belief.gaussian_process",
+    "Probability": "acquisition.integrand",
+    "ProbabilityOfImprovement": "acquisition.integrand",
+    "SimpleRegret": "acquisition.integrand",
+    "SquaredExponential": "belief.kernel",
+    "TwoStepExpectedImprovement": "acquisition.lookahead",
+    "UpperConfidenceBound": "acquisition.integrand",
+    "expectation": "acquisition.expectation",
+    "fit": "learning",
+    "integrand": "acquisition.integrand",
+    "log_probability": "acquisition.expectation",
+    "sample_paths": "belief.paths",
+}
+
+__all__ = ["__version__", "exact", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "exact":
+        return importlib.import_module(".acquisition.exact", __name__)
+    if name not in _HOMES:
+        raise AttributeError(f"module 'poolwise' has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

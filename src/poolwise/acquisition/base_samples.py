@@ -1,0 +1,60 @@
+"""Base samples z ~ N(0, I): what is random in an estimate, free of every parameter.
+
+Drawn once and kept, they make the estimate a smooth deterministic function of the pool; drawn afresh at each step, they
+make its gradient the unbiased one of stochastic ascent.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from poolwise import checks
+from poolwise.errors import InputError
+
+BASES = ("antithetic", "iid", "sobol")
+
+
+def normals(samples: int, q: int, *, base: str = "sobol", seed: int = 0) -> Float[np.ndarray, "m q"]:
+    """`samples` standard normal vectors of length q, a row each; the same arguments give the same rows.
+
+    "sobol" is a scrambled low-discrepancy sequence (best in powers of two), "iid" independent draws, "antithetic"
+    independent pairs z, -z in neighbouring rows.
+    """
+    checks.option("base", base, BASES)
+    checks.count("samples", samples)
+    checks.count("seed", seed, least=0)
+    if base == "antithetic" and samples % 2:
+        raise InputError(f"samples: antithetic samples come in pairs, so give an even number, not {samples}.")
+    if base == "sobol" and q > qmc.Sobol.MAXDIM:
+        raise InputError(f"base: Sobol' points exist up to {qmc.Sobol.MAXDIM} dimensions, not {q}; use base='iid'.")
+    return _normals(samples, q, base, seed)
+
+
+@functools.lru_cache(maxsize=64)
+def _normals(samples: int, q: int, base: str, seed: int) -> Float[np.ndarray, "m q"]:
+    result = {"sobol": _sobol, "iid": _iid, "antithetic": _antithetic}[base](samples, q, seed)
+    result.setflags(write=False)
+    return result
+
+
+def _sobol(samples: int, q: int, seed: int) -> Float[np.ndarray, "m q"]:
+    with warnings.catch_warnings():  # a count that is no power of two is the user's choice
+        warnings.simplefilter("ignore", UserWarning)
+        points = qmc.Sobol(q, rng=np.random.default_rng(seed)).random(samples)
+    # Scrambled points live on a grid of 2^-30 that includes 0; the middle of the cell keeps every normal finite.
+    return np.asarray(ndtri(points + 2.0**-31))
+
+
+def _iid(samples: int, q: int, seed: int) -> Float[np.ndarray, "m q"]:
+    return np.random.default_rng(seed).standard_normal((samples, q))
+
+
+def _antithetic(samples: int, q: int, seed: int) -> Float[np.ndarray, "m q"]:
+    half = _iid(samples // 2, q, seed)
+    return np.stack([half, -half], axis=1).reshape(samples, q)

@@ -1,0 +1,161 @@
+"""Integrands: what a pool's outcomes are worth. An acquisition function is the expectation of one [W17, Table 1].
+
+A max-type integrand is two expressions: the score of one outcome, and the value of the pool's best score. The maximum
+over the pool is written here once, the mean over samples in `expectation` once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from poolwise import checks
+from poolwise.belief.gaussian_process import Posterior
+from poolwise.belief.normal import Normal
+from poolwise.checks import Numbers
+from poolwise.precision import concrete, to_numpy
+from poolwise.pytree import pytree, static
+
+
+class Integrand(Protocol):
+    """h(y; mean): the worth of one joint outcome of a pool whose outcomes have that mean."""
+
+    def __call__(self, y: Float[Array, " q"], mean: Float[Array, " q"]) -> Float[Array, "..."]: ...
+
+
+class Lookahead(Protocol):
+    """An integrand that is itself an expectation, under the belief after the pool is observed [W17, recursion]."""
+
+    def after(self, posterior: Posterior, pool: Float[Array, "q d"]) -> tuple[Normal, Integrand]:
+        """The Gaussian of what will be observed at the pool, and the worth of each observation."""
+
+
+@dataclass(frozen=True, eq=False)
+class MaxType:
+    """A score for each outcome and a value of the best score: h(y; mean) = value(max_i score(y_i, mean_i))."""
+
+    def score(self, y: Float[Array, "*q"], mean: Float[Array, "*q"]) -> Float[Array, "*q"]:
+        """What one outcome counts."""
+        return y
+
+    def value(self, best: Float[Array, "*m"]) -> Float[Array, "*m"]:
+        """What the best score is worth."""
+        return best
+
+    def __call__(self, y: Float[Array, " q"], mean: Float[Array, " q"]) -> Float[Array, ""]:
+        return self.value(jnp.max(self.score(y, mean)))
+
+
+@pytree
+class ExpectedImprovement(MaxType):
+    """By how much the best outcome exceeds a threshold: max(0, max(y) - threshold) [W17, EI].
+
+    Its derivative in the threshold is minus the probability of improvement.
+    """
+
+    threshold: Numbers
+
+    def __post_init__(self) -> None:
+        store_number(self, "threshold")
+
+    def value(self, best: Float[Array, "*m"]) -> Float[Array, "*m"]:
+        return jnp.maximum(best - self.threshold, 0.0)
+
+
+@pytree
+class ProbabilityOfImprovement(MaxType):
+    """Whether the best outcome exceeds a threshold [W17, PI].
+
+        soft: sigmoid((max(y) - threshold) / (temperature spread))        hard (temperature=None): 1[max(y) > threshold]
+
+    `temperature` counts in units of `spread`, the spread of the outcomes (their standard deviation, say): scale
+    outcomes, threshold and spread together and the value stays. The soft form is the probability of improvement under
+    extra logistic noise, and tends to the hard one as temperature^2. The hard form has no gradient by itself; for an
+    exact one integrate over the complement, `1 - expectation(Probability(), belief, region=Box(upper=threshold))`.
+    """
+
+    threshold: Numbers
+    temperature: Numbers | None = 0.01
+    spread: Numbers = 1.0
+
+    def __post_init__(self) -> None:
+        store_number(self, "threshold")
+        store_number(self, "spread", positive=True)
+        if self.temperature is not None:
+            store_number(self, "temperature", positive=True)
+
+    def value(self, best: Float[Array, "*m"]) -> Float[Array, "*m"]:
+        excess = best - self.threshold
+        if self.temperature is None:
+            return jnp.where(excess > 0, 1.0, 0.0)  # left-continuous: equalling the threshold is no improvement
+        return jax.nn.sigmoid(excess / (self.temperature * self.spread))
+
+
+@pytree
+class UpperConfidenceBound(MaxType):
+    """The parallel upper confidence bound: max(mean + sqrt(beta pi / 2) |y - mean|) [W17, UCB].
+
+    E|y - mean| = sigma sqrt(2 / pi) makes it mean + sqrt(beta) sigma at q = 1: the multiplier is the square root of
+    beta, and the paper's beta = sqrt(3) stands for 1.316 standard deviations. It grows with q, and it does not see the
+    sign of a correlation.
+    """
+
+    beta: Numbers = math.sqrt(3)
+
+    def __post_init__(self) -> None:
+        store_number(self, "beta", positive=True)
+
+    def score(self, y: Float[Array, "*q"], mean: Float[Array, "*q"]) -> Float[Array, "*q"]:
+        return mean + jnp.sqrt(jnp.asarray(self.beta) * (math.pi / 2)) * jnp.abs(y - mean)
+
+
+@pytree
+class SimpleRegret(MaxType):
+    """The best outcome: max(y) [W17, SR]. Its expectation is maximised; at q = 1 it is the posterior mean."""
+
+
+@pytree
+class Probability:
+    """One: its expectation over a region is the region's probability."""
+
+    def __call__(self, y: Float[Array, " q"], mean: Float[Array, " q"]) -> Float[Array, ""]:
+        return jnp.ones((), dtype=y.dtype)
+
+
+@pytree
+class Custom:
+    """An integrand made from a function of `(y, mean)` by the decorator `integrand`."""
+
+    function: Callable[[Any, Any], Any] = static()
+
+    def __call__(self, y: Float[Array, " q"], mean: Float[Array, " q"]) -> Any:
+        return self.function(y, mean)
+
+
+def integrand(function: Callable[[Any, Any], Any]) -> Custom:
+    """Make an acquisition function of your own from h(y, mean): gradients, pools and pending points come with it.
+
+    `y` holds one joint outcome of the pool, `mean` its posterior mean, both of length q; write it with `jax.numpy`.
+
+    >>> @integrand
+    ... def second_best(y, mean):
+    ...     return jnp.sort(y)[-2]
+    >>> float(second_best(jnp.array([3.0, 1.0, 2.0]), jnp.zeros(3)))
+    2.0
+    """
+    return Custom(function)
+
+
+def store_number(owner: Any, name: str, *, positive: bool = False) -> None:
+    """Store a checked 64-bit number in a frozen integrand."""
+    with jax.enable_x64(True):
+        number = checks.scalar(name, getattr(owner, name))
+        if positive:
+            checks.positive(name, number)
+        object.__setattr__(owner, name, to_numpy(number) if concrete(number) else number)

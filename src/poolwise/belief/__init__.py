@@ -1,0 +1,1 @@
+"""What is known about outcomes: Gaussians, kernels, Gaussian processes and their sample paths."""

@@ -1,0 +1,164 @@
+"""Exact Gaussian process regression: a prior, conditioned on data, gives a joint Gaussian at any pool."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from poolwise import checks
+from poolwise.belief.factor import inverse_cholesky
+from poolwise.belief.kernel import Kernel, covariances
+from poolwise.belief.normal import Normal
+from poolwise.belief.padding import bucket, masked, padded
+from poolwise.checks import Numbers
+from poolwise.errors import InputError
+from poolwise.precision import double, to_numpy
+from poolwise.pytree import pytree
+
+LOG_TAU = math.log(2 * math.pi)
+
+
+@pytree
+class GaussianProcess:
+    """A prior over functions: a kernel, the variance of the observation noise, and a constant mean.
+
+    `noise` is one number, or one for each observation that `condition` will be given.
+
+    >>> process = GaussianProcess(Matern52(lengthscale=0.7), noise=1e-3)
+    >>> posterior = process.condition([[0.1], [0.5]], [1.0, 2.0])
+    >>> posterior([[0.1], [0.9]]).mean.shape
+    (2,)
+    """
+
+    kernel: Kernel
+    noise: Numbers = 0.0
+    mean: Numbers = 0.0
+
+    def __post_init__(self) -> None:
+        checks.kind("kernel", self.kernel, Kernel, "for instance poolwise.Matern52(lengthscale=0.5).")
+        with jax.enable_x64(True):
+            noise = checks.positive("noise", checks.array("noise", self.noise), zero=True)
+            if noise.ndim > 0:
+                checks.vector("noise", noise)
+            object.__setattr__(self, "noise", to_numpy(noise))
+            object.__setattr__(self, "mean", to_numpy(checks.scalar("mean", self.mean)))
+
+    @double
+    def __call__(self, pool: Numbers) -> Normal:
+        """The prior's joint Gaussian of the noise-free outcomes at a pool."""
+        return _prior(self, _points("pool", pool, self.kernel))
+
+    def condition(self, X: Numbers, y: Numbers) -> Posterior:
+        """The belief after seeing outcomes y at the rows of X."""
+        with jax.enable_x64(True):
+            points = _points("X", X, self.kernel)
+            outcomes = checks.vector("y", y)
+            data = padded_data(points, outcomes, jnp.asarray(self.noise))
+            return Posterior(self, data, *_condition(self, data))
+
+
+@pytree
+class Data:
+    """Observations, padded to a bucket of rows; `live` tells which rows are real."""
+
+    X: Float[Array, "n d"]
+    y: Float[Array, " n"]
+    noise: Float[Array, " n"]
+    live: Bool[Array, " n"]
+
+
+def padded_data(X: Float[Array, "n d"], y: Float[Array, " n"], noise: Float[Array, "*n"]) -> Data:
+    """Observations padded to their bucket; `noise` is one variance for all, or one for each."""
+    if noise.ndim and noise.shape != y.shape:
+        raise InputError(
+            f"noise: has shape {noise.shape} for {y.shape[0]} observations; give one number for all, or one for each."
+        )
+    if X.shape[0] != y.shape[0]:
+        raise InputError(f"y: has {y.shape[0]} values for the {X.shape[0]} rows of X; give one outcome for each row.")
+    rows = bucket(X.shape[0])
+    live = jnp.arange(rows) < X.shape[0]
+    return Data(padded(X, rows), padded(y, rows), padded(jnp.broadcast_to(noise, y.shape), rows), live)
+
+
+@pytree
+class Posterior:
+    """A Gaussian process that has seen data; `posterior(pool)` is the joint Gaussian of the noise-free outcomes there.
+
+    The inverse factor of the data's covariance is kept, so that a pool costs matrix products and no solve.
+    """
+
+    process: GaussianProcess
+    data: Data
+    root: Float[Array, "n n"]  # L^-1, where L L' = K + noise
+    weights: Float[Array, " n"]  # (K + noise)^-1 (y - mean)
+
+    @double
+    def __call__(self, pool: Numbers) -> Normal:
+        """The joint Gaussian of the outcomes at the rows of a pool, without observation noise."""
+        return _predict(self, checks.matrix("pool", pool, columns=self.dimension))
+
+    @property
+    def log_evidence(self) -> float:
+        """The logarithm of the probability density of the observed outcomes under the prior."""
+        live = np.asarray(self.data.live)
+        residual = np.where(live, np.asarray(self.data.y) - self.process.mean, 0.0)
+        roots = np.diagonal(np.asarray(self.root))
+        return float(np.log(roots).sum() - residual @ np.asarray(self.weights) / 2 - live.sum() * LOG_TAU / 2)
+
+    @property
+    def dimension(self) -> int:
+        """How many coordinates a point has."""
+        return int(self.data.X.shape[1])
+
+    @property
+    def X(self) -> Float[np.ndarray, "n d"]:
+        """The observed points, without padding."""
+        return np.asarray(self.data.X)[np.asarray(self.data.live)]
+
+    @property
+    def y(self) -> Float[np.ndarray, " n"]:
+        """The observed outcomes, without padding."""
+        return np.asarray(self.data.y)[np.asarray(self.data.live)]
+
+
+def _points(name: str, value: Numbers, kernel: Kernel) -> Float[Array, "n d"]:
+    lengths = jnp.asarray(kernel.lengthscale)
+    return checks.matrix(name, value, columns=lengths.shape[0] if lengths.ndim else None)
+
+
+def covariance_of_data(kernel: Kernel, data: Data) -> Float[Array, "n n"]:
+    """K + noise for live rows, identity for the others."""
+    return masked(covariances(kernel, data.X, data.X) + jnp.diag(data.noise), data.live)
+
+
+@jax.jit
+def _condition(process: GaussianProcess, data: Data) -> tuple[Float[Array, "n n"], Float[Array, " n"]]:
+    """The inverse factor of the data's covariance, and the weights of the data in the posterior mean."""
+    root = inverse_cholesky(covariance_of_data(process.kernel, data))
+    residual = jnp.where(data.live, data.y - process.mean, 0.0)
+    return root, root.T @ (root @ residual)
+
+
+def cross_covariance(posterior: Posterior, pool: Float[Array, "q d"]) -> Float[Array, "q n"]:
+    """Prior covariance of a pool with the data; zero for padded rows."""
+    return covariances(posterior.process.kernel, pool, posterior.data.X) * posterior.data.live
+
+
+@jax.jit
+def _predict(posterior: Posterior, pool: Float[Array, "q d"]) -> Normal:
+    """mean + k K^-1 (y - mean) and k(pool, pool) - k K^-1 k'."""
+    kernel = posterior.process.kernel
+    cross = cross_covariance(posterior, pool)
+    whitened = cross @ posterior.root.T
+    mean = posterior.process.mean + cross @ posterior.weights
+    return Normal(mean, covariances(kernel, pool, pool) - whitened @ whitened.T)
+
+
+@jax.jit
+def _prior(process: GaussianProcess, pool: Float[Array, "q d"]) -> Normal:
+    mean = jnp.full(pool.shape[0], process.mean)
+    return Normal(mean, covariances(process.kernel, pool, pool))

@@ -1,0 +1,172 @@
+"""Stationary kernels: how strongly outcomes at two points go together.
+
+Each kernel is a profile g of the scaled squared distance s = sum_k ((a_k - b_k) / lengthscale_k)^2, times amplitude^2.
+Profiles are written in s, their derivative by hand: the chain rule through r = sqrt(s) is 0 / 0 where points coincide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from poolwise import checks
+from poolwise.checks import Numbers
+from poolwise.precision import double, to_numpy
+from poolwise.pytree import pytree
+
+Profile = Callable[[Float[Array, "..."]], Float[Array, "..."]]
+
+
+def with_slope(value: Profile, slope: Profile) -> Profile:
+    """A profile of s whose derivative is the given one, finite at s = 0."""
+
+    @jax.custom_jvp
+    def profile(s: Float[Array, "..."]) -> Float[Array, "..."]:
+        return value(s)
+
+    @profile.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        (s,), (ds,) = primals, tangents
+        return profile(s), slope(s) * ds
+
+    return profile
+
+
+def _root(s: Float[Array, "..."]) -> Float[Array, "..."]:
+    """sqrt(s), with 0 as its derivative at 0."""
+    safe = jnp.where(s > 0, s, 1.0)
+    return jnp.where(s > 0, jnp.sqrt(safe), 0.0)
+
+
+def _matern12(s: Float[Array, "..."]) -> Float[Array, "..."]:
+    return jnp.exp(-_root(s))
+
+
+def _matern12_slope(s: Float[Array, "..."]) -> Float[Array, "..."]:
+    """At s = 0 the kernel has a kink; 0 is the mean of its one-sided derivatives."""
+    r = jnp.sqrt(jnp.where(s > 0, s, 1.0))
+    return jnp.where(s > 0, -jnp.exp(-r) / (2 * r), 0.0)
+
+
+def _matern32(s: Float[Array, "..."]) -> Float[Array, "..."]:
+    t = math.sqrt(3) * _root(s)
+    return (1 + t) * jnp.exp(-t)
+
+
+def _matern32_slope(s: Float[Array, "..."]) -> Float[Array, "..."]:
+    return -1.5 * jnp.exp(-math.sqrt(3) * _root(s))
+
+
+def _matern52(s: Float[Array, "..."]) -> Float[Array, "..."]:
+    t = math.sqrt(5) * _root(s)
+    return (1 + t + t * t / 3) * jnp.exp(-t)
+
+
+def _matern52_slope(s: Float[Array, "..."]) -> Float[Array, "..."]:
+    t = math.sqrt(5) * _root(s)
+    return -(5 / 6) * (1 + t) * jnp.exp(-t)
+
+
+def _gaussian(s: Float[Array, "..."]) -> Float[Array, "..."]:
+    return jnp.exp(-s / 2)
+
+
+def _gaussian_slope(s: Float[Array, "..."]) -> Float[Array, "..."]:
+    return -jnp.exp(-s / 2) / 2
+
+
+def squared_distance(A: Float[Array, "p d"], B: Float[Array, "n d"]) -> Float[Array, "p n"]:
+    """sum_k (a_k - b_k)^2 by differences: exactly zero at coincident points, with an exact derivative there."""
+    return jnp.sum((A[:, None, :] - B[None, :, :]) ** 2, axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A stationary kernel: amplitude^2 g(s), with one lengthscale or one for each dimension.
+
+    `amplitude` is a standard deviation: the kernel's value at distance zero is its square.
+    """
+
+    lengthscale: Numbers
+    amplitude: Numbers = 1.0
+
+    freedom: ClassVar[float]  # degrees of freedom of the spectrum, a multivariate t; infinite for a Gaussian
+
+    @staticmethod
+    def profile(s: Float[Array, "..."], /) -> Float[Array, "..."]:
+        """g(s), differentiable at s = 0."""
+        raise NotImplementedError
+
+    @staticmethod
+    def slope(s: Float[Array, "..."], /) -> Float[Array, "..."]:
+        """dg / ds."""
+        raise NotImplementedError
+
+    def __post_init__(self) -> None:
+        with jax.enable_x64(True):
+            lengths = checks.positive("lengthscale", checks.array("lengthscale", self.lengthscale))
+            if lengths.ndim > 0:
+                checks.vector("lengthscale", lengths)
+            amplitude = checks.positive("amplitude", checks.scalar("amplitude", self.amplitude))
+            object.__setattr__(self, "lengthscale", to_numpy(lengths))
+            object.__setattr__(self, "amplitude", to_numpy(amplitude))
+
+    @double
+    def __call__(self, A: Numbers, B: Numbers) -> Float[Array | np.ndarray, "p n"]:
+        """The covariance of each point of A, a row each, with each point of B."""
+        lengths = jnp.asarray(self.lengthscale)
+        a = checks.matrix("A", A, columns=lengths.shape[0] if lengths.ndim else None)
+        return covariances(self, a, checks.matrix("B", B, columns=a.shape[1]))
+
+
+@pytree
+class Matern12(Kernel):
+    """g(s) = exp(-r), r = sqrt(s): continuous paths, differentiable nowhere."""
+
+    profile = staticmethod(with_slope(_matern12, _matern12_slope))
+    slope = staticmethod(_matern12_slope)
+    freedom = 1.0
+
+
+@pytree
+class Matern32(Kernel):
+    """g(s) = (1 + sqrt(3) r) exp(-sqrt(3) r): paths differentiable once."""
+
+    profile = staticmethod(with_slope(_matern32, _matern32_slope))
+    slope = staticmethod(_matern32_slope)
+    freedom = 3.0
+
+
+@pytree
+class Matern52(Kernel):
+    """g(s) = (1 + sqrt(5) r + 5 s / 3) exp(-sqrt(5) r): paths differentiable twice; the paper's kernel and the default.
+
+    >>> float(Matern52(lengthscale=0.5)([[0.0]], [[0.0]])[0, 0])
+    1.0
+    """
+
+    profile = staticmethod(with_slope(_matern52, _matern52_slope))
+    slope = staticmethod(_matern52_slope)
+    freedom = 5.0
+
+
+@pytree
+class SquaredExponential(Kernel):
+    """g(s) = exp(-s / 2): infinitely smooth paths."""
+
+    profile = staticmethod(with_slope(_gaussian, _gaussian_slope))
+    slope = staticmethod(_gaussian_slope)
+    freedom = math.inf
+
+
+def covariances(kernel: Kernel, A: Float[Array, "p d"], B: Float[Array, "n d"]) -> Float[Array, "p n"]:
+    """amplitude^2 g(s(a, b)) for each pair of points."""
+    s = squared_distance(A / kernel.lengthscale, B / kernel.lengthscale)
+    return jnp.asarray(kernel.amplitude) ** 2 * kernel.profile(s)

@@ -1,0 +1,34 @@
+"""Rows come in few sizes, so that a growing study meets few shapes and compiles few programs.
+
+A padded row is exact, not approximate: its row of the covariance is a row of the identity, its outcome and its
+covariance with every other point are zero, so that factor, evidence and predictions of the live rows do not see it.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+SMALLEST = 64
+
+
+def bucket(rows: int) -> int:
+    """The number of rows that `rows` observations are padded to: 64, 128, 256, 384, 512, 768, 1024, ...
+
+    Past 256 the middle between two powers of two is a bucket as well: there a factorisation costs more than a program.
+    """
+    size = SMALLEST
+    while size < rows:
+        size *= 2
+    middle = 3 * size // 4
+    return middle if size > 256 and rows <= middle else size
+
+
+def padded(array: Float[Array, "n ..."], rows: int) -> Float[Array, "p ..."]:
+    """The array with rows of zeros appended."""
+    return jnp.concatenate([array, jnp.zeros((rows - array.shape[0], *array.shape[1:]), dtype=array.dtype)])
+
+
+def masked(covariance: Float[Array, "p p"], live: Bool[Array, " p"]) -> Float[Array, "p p"]:
+    """Rows and columns of dead points become those of the identity."""
+    return jnp.where(live[:, None] & live[None, :], covariance, jnp.eye(covariance.shape[0], dtype=covariance.dtype))

@@ -1,0 +1,73 @@
+"""Double precision at the public entry points, without touching the user's JAX settings."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import jax
+import numpy as np
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def double(function: Callable[P, R]) -> Callable[P, R]:
+    """Run a public entry point in 64 bit, and hand concrete results back as NumPy arrays.
+
+    Outside the entry point JAX may be in its 32-bit default, where arithmetic on a 64-bit JAX array would silently
+    round it; a NumPy array keeps its digits. Under a transformation of the user's (`jax.grad`, `jax.jit`, `jax.vmap`)
+    tracers go through, and the backward pass runs in 64 bit as well.
+    """
+
+    @functools.wraps(function)
+    def entry(*args: P.args, **kwargs: P.kwargs) -> R:
+        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs)))
+        if traced and not jax.config.read("jax_enable_x64"):
+            return _differentiable(function, args, kwargs)
+        with jax.enable_x64(True):
+            return to_numpy(function(*args, **kwargs))
+
+    return entry
+
+
+def to_numpy(tree: R) -> R:
+    """Concrete JAX arrays become NumPy arrays (scalars become NumPy scalars); tracers stay."""
+    return jax.tree.map(
+        lambda leaf: np.asarray(leaf)[()] if isinstance(leaf, jax.Array) and concrete(leaf) else leaf, tree
+    )
+
+
+def concrete(leaf: Any) -> bool:
+    """Whether a value is known now, so that it can be checked and converted."""
+    return not isinstance(leaf, jax.core.Tracer)
+
+
+def _differentiable(function: Callable[..., R], args: Any, kwargs: Any) -> R:
+    """The entry point under a 32-bit transformation: forward and backward each open the 64-bit context."""
+    leaves, structure = jax.tree.flatten((args, kwargs))
+    moving = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.core.Tracer)]
+
+    def call(tracers: list[Any]) -> R:
+        filled = list(leaves)
+        for i, tracer in zip(moving, tracers, strict=True):
+            filled[i] = tracer
+        again, named = jax.tree.unflatten(structure, filled)
+        return function(*again, **named)
+
+    @jax.custom_vjp
+    def run(tracers: list[Any]) -> R:
+        with jax.enable_x64(True):
+            return call(tracers)
+
+    def forward(tracers: list[Any]) -> tuple[R, Any]:
+        with jax.enable_x64(True):
+            return jax.vjp(call, tracers)
+
+    def backward(pull: Any, cotangent: Any) -> Any:
+        with jax.enable_x64(True):
+            return pull(cotangent)
+
+    run.defvjp(forward, backward)
+    return run([leaves[i] for i in moving])
