@@ -37,14 +37,26 @@ if TYPE_CHECKING:
     from .errors import MissingExtra as MissingExtra
     from .errors import PoolwiseError as PoolwiseError
     from .learning import fit as fit
+    from .maximizers.climb import Budget as Budget
+    from .maximizers.direct import Direct as Direct
+    from .maximizers.lbfgsb import Lbfgsb as Lbfgsb
+    from .maximizers.random_search import RandomSearch as RandomSearch
+    from .maximizers.stochastic import Stochastic as Stochastic
+    from .pool.ascent import Ascent as Ascent
+    from .pool.proposal import Proposal as Proposal
+    from .pool.proposal import propose as propose
 
 _HOMES = {
+    "Ascent": "pool.ascent",
     "Box": "acquisition.region",
+    "Budget": "maximizers.climb",
+    "Direct": "maximizers.direct",
     "EntropySearch": "acquisition.entropy",
     "Estimate": "acquisition.expectation",
     "ExpectedImprovement": "acquisition.integrand",
     "GaussianProcess": "belief.gaussian_process",
     "InputError": "errors",
+    "Lbfgsb": "maximizers.lbfgsb",
     "Matern12": "belief.kernel",
     "Matern32": "belief.kernel",
     "Matern52": "belief.kernel",
@@ -54,14 +66,18 @@ _HOMES = {
     "Posterior": "belief.gaussian_process",
     "Probability": "acquisition.integrand",
     "ProbabilityOfImprovement": "acquisition.integrand",
+    "Proposal": "pool.proposal",
+    "RandomSearch": "maximizers.random_search",
     "SimpleRegret": "acquisition.integrand",
     "SquaredExponential": "belief.kernel",
+    "Stochastic": "maximizers.stochastic",
     "TwoStepExpectedImprovement": "acquisition.lookahead",
     "UpperConfidenceBound": "acquisition.integrand",
     "expectation": "acquisition.expectation",
     "fit": "learning",
     "integrand": "acquisition.integrand",
     "log_probability": "acquisition.expectation",
+    "propose": "pool.proposal",
     "sample_paths": "belief.paths",
 }
 

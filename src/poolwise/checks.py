@@ -75,7 +75,8 @@ def scalar(name: str, value: Any) -> Float[Array, ""]:
 
 def positive(name: str, value: Num[Array, "..."], *, zero: bool = False) -> Num[Array, "..."]:
     """The value, if no entry is below zero (or equal to it, unless `zero` is allowed)."""
-    if concrete(value) and value.size and (lowest := float(jnp.min(value))) <= 0 and not (zero and lowest == 0):
+    lowest = float(np.min(np.asarray(value), initial=np.inf)) if concrete(value) else np.inf
+    if lowest < 0 or (lowest == 0 and not zero):
         raise InputError(f"{name}: must be {'zero or more' if zero else 'above zero'}, got {lowest:g}.")
     return value
 

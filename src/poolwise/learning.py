@@ -191,7 +191,7 @@ def log_evidence(
     """
     lengths, amplitude = jnp.exp(logs.lengthscale), jnp.exp(logs.amplitude)
     noise = jnp.exp(logs.noise) if learn_noise else jnp.zeros(())
-    scaled = data.X / lengths
+    scaled = data.X / lengths[None, :]
     s = product_distance(scaled)
     shape = amplitude * kernel.profile(s)
     K = masked(shape + jnp.diag(data.noise + noise), data.live)

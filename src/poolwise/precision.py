@@ -24,7 +24,7 @@ def double(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def entry(*args: P.args, **kwargs: P.kwargs) -> R:
         traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs)))
-        if traced and not jax.config.read("jax_enable_x64"):
+        if traced and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
             return _differentiable(function, args, kwargs)
         with jax.enable_x64(True):
             return to_numpy(function(*args, **kwargs))

@@ -7,8 +7,8 @@ observation y moves the belief about the representers' outcomes to
 
 and p_i(y) = E[softmax(f_R / temperature)_i], itself an expectation, is the probability that r_i is the best. The worth
 of y is what it changes, KL(p(y) || p); its expectation is the mutual information of outcomes and maximiser,
-H[p] - E H[p(y)], and being a divergence it is not negative even sample by sample. Common base samples for p and all p(y)
-make the estimate far less noisy than the difference of two estimated entropies.
+H[p] - E H[p(y)], and being a divergence it is not negative even sample by sample. Common base samples for p and all
+p(y) make the estimate far less noisy than the difference of two estimated entropies.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -23,12 +23,14 @@ from poolwise.precision import concrete, to_numpy
 from poolwise.pytree import pytree, static
 
 
+@runtime_checkable
 class Integrand(Protocol):
     """h(y; mean): the worth of one joint outcome of a pool whose outcomes have that mean."""
 
     def __call__(self, y: Float[Array, " q"], mean: Float[Array, " q"]) -> Float[Array, "..."]: ...
 
 
+@runtime_checkable
 class Lookahead(Protocol):
     """An integrand that is itself an expectation, under the belief after the pool is observed [W17, recursion]."""
 

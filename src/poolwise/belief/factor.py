@@ -36,15 +36,28 @@ def _cholesky_jvp(
 ) -> tuple[Float[Array, "q q"], Float[Array, "q q"]]:
     """dL = L phi(L^-1 dC L^-T), where phi keeps the lower triangle and halves the diagonal (Murray 2016)."""
     factor = cholesky(*primals)
-    inverse = inverse_factor(factor)
-    middle = inverse @ tangents[0] @ inverse.T
-    phi = jnp.tril(middle) - 0.5 * jnp.diag(jnp.diagonal(middle))
-    return factor, factor @ phi
+    return factor, factor @ _phi(inverse_factor(factor), tangents[0])
 
 
+@jax.custom_jvp
 def inverse_cholesky(covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:
     """L^-1 of a covariance, with the same ladder: a thousand right-hand sides then cost one matrix product."""
     return _up_the_ladder(covariance, inverse=True)
+
+
+@inverse_cholesky.defjvp
+def _inverse_cholesky_jvp(
+    primals: tuple[Float[Array, "n n"]], tangents: tuple[Float[Array, "n n"]]
+) -> tuple[Float[Array, "n n"], Float[Array, "n n"]]:
+    """dW = -W dL W = -phi(W dC W') W, with W = L^-1."""
+    root = inverse_cholesky(*primals)
+    return root, -_phi(root, tangents[0]) @ root
+
+
+def _phi(inverse: Float[Array, "n n"], tangent: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """The lower triangle of L^-1 dC L^-T, its diagonal halved."""
+    middle = inverse @ tangent @ inverse.T
+    return jnp.tril(middle) - 0.5 * jnp.diag(jnp.diagonal(middle))
 
 
 def inverse_factor(factor: Float[Array, "q q"]) -> Float[Array, "q q"]:

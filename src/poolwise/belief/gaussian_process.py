@@ -80,8 +80,9 @@ def padded_data(X: Float[Array, "n d"], y: Float[Array, " n"], noise: Float[Arra
     if X.shape[0] != y.shape[0]:
         raise InputError(f"y: has {y.shape[0]} values for the {X.shape[0]} rows of X; give one outcome for each row.")
     rows = bucket(X.shape[0])
-    live = jnp.arange(rows) < X.shape[0]
-    return Data(padded(X, rows), padded(y, rows), padded(jnp.broadcast_to(noise, y.shape), rows), live)
+    live = jnp.asarray(np.arange(rows) < X.shape[0])
+    variances = padded(noise, rows) if noise.ndim else jnp.where(live, noise, 0.0)
+    return Data(padded(X, rows), padded(y, rows), variances, live)
 
 
 @pytree
@@ -94,6 +95,7 @@ class Posterior:
     process: GaussianProcess
     data: Data
     root: Float[Array, "n n"]  # L^-1, where L L' = K + noise
+    inverse: Float[Array, "n n"]  # (K + noise)^-1, for searches that read it once for value and gradient
     weights: Float[Array, " n"]  # (K + noise)^-1 (y - mean)
 
     @double
@@ -136,16 +138,18 @@ def covariance_of_data(kernel: Kernel, data: Data) -> Float[Array, "n n"]:
 
 
 @jax.jit
-def _condition(process: GaussianProcess, data: Data) -> tuple[Float[Array, "n n"], Float[Array, " n"]]:
-    """The inverse factor of the data's covariance, and the weights of the data in the posterior mean."""
+def _condition(
+    process: GaussianProcess, data: Data
+) -> tuple[Float[Array, "n n"], Float[Array, "n n"], Float[Array, " n"]]:
+    """The inverse factor and the inverse of the data's covariance, and the data's weights in the posterior mean."""
     root = inverse_cholesky(covariance_of_data(process.kernel, data))
     residual = jnp.where(data.live, data.y - process.mean, 0.0)
-    return root, root.T @ (root @ residual)
+    return root, root.T @ root, root.T @ (root @ residual)
 
 
 def cross_covariance(posterior: Posterior, pool: Float[Array, "q d"]) -> Float[Array, "q n"]:
     """Prior covariance of a pool with the data; zero for padded rows."""
-    return covariances(posterior.process.kernel, pool, posterior.data.X) * posterior.data.live
+    return covariances(posterior.process.kernel, pool, posterior.data.X) * posterior.data.live[None, :]
 
 
 @jax.jit

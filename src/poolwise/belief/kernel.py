@@ -168,5 +168,6 @@ class SquaredExponential(Kernel):
 
 def covariances(kernel: Kernel, A: Float[Array, "p d"], B: Float[Array, "n d"]) -> Float[Array, "p n"]:
     """amplitude^2 g(s(a, b)) for each pair of points."""
-    s = squared_distance(A / kernel.lengthscale, B / kernel.lengthscale)
+    lengths = jnp.broadcast_to(jnp.asarray(kernel.lengthscale), A.shape[1:])[None, :]
+    s = squared_distance(A / lengths, B / lengths)
     return jnp.asarray(kernel.amplitude) ** 2 * kernel.profile(s)

@@ -7,7 +7,10 @@ covariance with every other point are zero, so that factor, evidence and predict
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
+
+from poolwise.precision import concrete
 
 SMALLEST = 64
 
@@ -25,8 +28,11 @@ def bucket(rows: int) -> int:
 
 
 def padded(array: Float[Array, "n ..."], rows: int) -> Float[Array, "p ..."]:
-    """The array with rows of zeros appended."""
-    return jnp.concatenate([array, jnp.zeros((rows - array.shape[0], *array.shape[1:]), dtype=array.dtype)])
+    """The array with rows of zeros appended; known numbers on the host, where a new length compiles nothing."""
+    tail = (rows - array.shape[0], *array.shape[1:])
+    if concrete(array):
+        return jnp.asarray(np.concatenate([np.asarray(array), np.zeros(tail, dtype=array.dtype)]))
+    return jnp.concatenate([array, jnp.zeros(tail, dtype=array.dtype)])
 
 
 def masked(covariance: Float[Array, "p p"], live: Bool[Array, " p"]) -> Float[Array, "p p"]:

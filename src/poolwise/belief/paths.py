@@ -117,5 +117,5 @@ def _waves(process: GaussianProcess, d: int, shape: tuple[int, int], rng: np.ran
 def _corrections(waves: Waves, posterior: Posterior, noise: Float[Array, "c n"]) -> Float[Array, "c n"]:
     """(K + noise)^-1 (y - f(X) - e), zero for padded rows."""
     data = posterior.data
-    residual = jnp.where(data.live, data.y - waves(data.X) - noise, 0.0)
+    residual = jnp.where(data.live[None, :], data.y[None, :] - waves(data.X) - noise, 0.0)
     return residual @ posterior.root.T @ posterior.root

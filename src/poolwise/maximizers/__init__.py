@@ -1,0 +1,1 @@
+"""Climb any function on the unit cube."""

@@ -1,0 +1,1 @@
+"""Pictures: every function takes data and returns a matplotlib figure."""

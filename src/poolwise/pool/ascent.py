@@ -1,0 +1,212 @@
+"""The default way to a pool: greedy picks, then joint ascent from that pool and a few around it."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from poolwise import checks
+from poolwise.acquisition.base_samples import normals
+from poolwise.acquisition.expectation import Base
+from poolwise.acquisition.integrand import MaxType
+from poolwise.belief.gaussian_process import Posterior
+from poolwise.maximizers import lbfgsb
+from poolwise.pool.field import Field, field_of
+from poolwise.pool.greedy import greedy, with_points
+from poolwise.pool.joint import GeneralObjective, MaxObjective, value_and_gradient
+from poolwise.pool.prefix import Prefix, nobody
+from poolwise.pool.starts import candidate_sets, near_best
+from poolwise.pytree import pytree
+
+CHUNK = 8  # rounds of joint ascent between two looks at the clock
+SAMPLED = 16  # pools sampled from the acquisition function, of which the best are climbed
+
+
+@dataclass(frozen=True)
+class Ascent:
+    """Greedy, then joint: the default of `propose`.
+
+    Each greedy pick scores `candidates` points and climbs from the best `starts` of them for `rounds` rounds. The pool
+    that results, and the best `lanes - 1` of a few pools sampled from the acquisition function, then climb as wholes
+    for `polish` rounds; all on the same `samples` fixed base samples.
+    """
+
+    samples: int = 512
+    candidates: int = 256
+    starts: int = 4
+    rounds: int = 12
+    lanes: int = 4
+    polish: int = 60
+
+    def __post_init__(self) -> None:
+        for name in ("samples", "candidates", "starts", "rounds", "lanes"):
+            checks.count(name, getattr(self, name))
+        checks.count("polish", self.polish, least=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A pool that a search ended with, and what it cost."""
+
+    pool: Float[np.ndarray, "q d"]
+    evaluations: int
+
+
+@pytree
+class Beginning:
+    """What joint ascent starts from: the greedy pool, and single points with their values to make other pools of."""
+
+    pool: Float[Array, "q d"]
+    points: Float[Array, "c d"]
+    values: Float[Array, " c"]
+
+
+@jax.jit
+def prepare(posterior: Posterior, z: Float[Array, "m c"]) -> tuple[Field, Prefix]:
+    """A posterior laid out for searching, and an empty prefix."""
+    field = field_of(posterior)
+    return field, nobody(field, z)
+
+
+def max_objective(  # noqa: PLR0913
+    posterior: Posterior, integrand: MaxType, q: int, pending: Float[np.ndarray, "w d"], *, samples: int, seed: int
+) -> tuple[MaxObjective, Prefix]:
+    """The joint objective beside pending points, and the same prefix with q free slots for greedy picks."""
+    w = len(pending)
+    z = jnp.asarray(normals(samples, w + q, seed=seed))
+    field, roomy = prepare(posterior, z)
+    _, tight = prepare(posterior, z[:, :w])
+    if w:
+        points = jnp.asarray(pending)
+        roomy, tight = with_points(field, integrand, roomy, points), with_points(field, integrand, tight, points)
+    return MaxObjective(field, integrand, tight, z[:, w:]), roomy
+
+
+def search(  # noqa: PLR0913
+    settings: Ascent,
+    posterior: Posterior,
+    integrand: Any,
+    q: int,
+    pending: Float[np.ndarray, "w d"],
+    *,
+    seed: int,
+    until: float | None,
+) -> Found:
+    """Greedy picks, then joint ascent; incremental picks where the integrand allows them."""
+    d, local = posterior.dimension, settings.candidates // 8
+    sets = candidate_sets(q, settings.candidates - local, d, seed)
+    nearby = near_best(posterior, q * local, seed).reshape(q, local, d)
+    offered = np.concatenate([sets, nearby], axis=1)
+    if isinstance(integrand, MaxType):
+        objective, prefix = max_objective(posterior, integrand, q, pending, samples=settings.samples, seed=seed)
+        starts = min(settings.starts, settings.candidates)
+        pool, values, spent = greedy(
+            objective.field, integrand, prefix, jnp.asarray(offered), rounds=settings.rounds, starts=starts
+        )
+        beginning = Beginning(pool, jnp.asarray(offered[0]), values)
+        return _polished(settings, objective, beginning, spent, seed=seed, until=until)
+    general = functools.partial(general_objective, posterior, integrand, samples=settings.samples // 4, seed=seed)
+    beginning, spent = _general_greedy(settings, general, pending, offered, until=until)
+    return _polished(settings, general(q, pending), beginning, spent, seed=seed, until=until)
+
+
+def general_objective(  # noqa: PLR0913
+    posterior: Posterior, integrand: Any, q: int, pending: Float[np.ndarray, "w d"], *, samples: int, seed: int
+) -> GeneralObjective:
+    """The joint objective of any integrand."""
+    z = normals(samples, len(pending) + q, seed=seed)
+    return GeneralObjective(posterior, integrand, jnp.asarray(pending), Base(jnp.asarray(z)))
+
+
+def _general_greedy(
+    settings: Ascent,
+    general: Any,
+    pending: Float[np.ndarray, "w d"],
+    offered: Float[np.ndarray, "q c d"],
+    *,
+    until: Any,
+) -> tuple[Beginning, int]:
+    """Greedy picks for an integrand that is not a maximum: each pick is a pool of one beside those before it."""
+    before, spent, first = pending, 0, None
+    for candidates in offered:
+        objective = general(1, before)
+        values = np.nan_to_num(np.asarray(_values(objective, jnp.asarray(candidates))), nan=-np.inf)
+        first = values if first is None else first
+        best = candidates[np.argsort(-values, kind="stable")[: settings.starts]]
+        end = _climb(objective, jnp.asarray(best), 1 if _late(until) else settings.rounds)
+        before = np.concatenate([before, np.asarray(end.points)[[int(jnp.argmax(end.values))]]])
+        spent += len(candidates) + int(end.evaluations.sum())
+    pool = jnp.asarray(before[len(pending) :])
+    return Beginning(pool, jnp.asarray(offered[0]), jnp.asarray(first)), spent
+
+
+def _polished(  # noqa: PLR0913
+    settings: Ascent, objective: Any, beginning: Beginning, spent: Any, *, seed: int, until: float | None
+) -> Found:
+    """Joint ascent, in chunks where there is a clock to watch."""
+    q, d = beginning.pool.shape
+    chance = np.random.default_rng([seed, 4]).gumbel(size=(SAMPLED, beginning.points.shape[0]))
+    state = _begin(objective, beginning, jnp.asarray(chance), settings.lanes)
+    for rounds in _chunks(settings.polish, until):
+        state = _advance(objective, state, rounds)
+        if until is not None and bool(state.done.all()):
+            break
+    values = np.nan_to_num(np.asarray(state.values), nan=-np.inf)
+    best = np.asarray(state.points)[int(values.argmax())].reshape(q, d)
+    return Found(best, int(spent) + int(state.evaluations.sum()))
+
+
+def _chunks(rounds: int, until: float | None) -> Iterator[int]:
+    """All rounds at once; or, with a clock to watch, a few at a time until it is late."""
+    if until is None:
+        yield rounds
+        return
+    for done in range(0, rounds, CHUNK):
+        if _late(until):
+            return
+        yield min(CHUNK, rounds - done)
+
+
+def _late(until: float | None) -> bool:
+    return until is not None and time.perf_counter() >= until
+
+
+@functools.partial(jax.jit, static_argnames=("lanes",))
+def _begin(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], lanes: int) -> lbfgsb.State:
+    """The greedy pool, and the best of some pools whose points are drawn in proportion to their value.
+
+    The q largest of log(weight) + Gumbel noise are a draw without replacement.
+    """
+    pool = beginning.pool.reshape(1, -1)
+    if lanes > 1:
+        weights = beginning.values - jnp.min(beginning.values)
+        keys = jnp.log(weights + 1e-9 * jnp.max(weights) + 1e-300)[None, :] + chance
+        _, index = jax.lax.top_k(keys, beginning.pool.shape[0])
+        drawn = beginning.points[index].reshape(chance.shape[0], -1)
+        values = objective(drawn)
+        _, order = jax.lax.top_k(jnp.where(jnp.isnan(values), -jnp.inf, values), lanes - 1)
+        pool = jnp.concatenate([pool, drawn[order]])
+    return lbfgsb.init(pool, gtol=1e-4, ftol=1e-6)
+
+
+@jax.jit
+def _advance(objective: Any, state: lbfgsb.State, rounds: int) -> lbfgsb.State:
+    return lbfgsb.advance(functools.partial(value_and_gradient, objective), state, rounds)
+
+
+@jax.jit
+def _climb(objective: Any, starts: Float[Array, "r p"], rounds: int) -> lbfgsb.State:
+    return lbfgsb.ascend(functools.partial(value_and_gradient, objective), starts, rounds=rounds, gtol=1e-4, ftol=1e-6)
+
+
+@jax.jit
+def _values(objective: Any, flat: Float[Array, "r p"]) -> Float[Array, " r"]:
+    return objective(flat)

@@ -1,0 +1,71 @@
+"""What a search reads of a posterior: means and covariances of many points by few matrix products.
+
+With k the covariances of a point with the data, the explained variance k' K^-1 k needs w = K^-1 k once: w is also half
+of its derivative. So w is held constant, and 2 k.w - hold(k.w) has the right value and the right gradient: the n by n
+inverse is read once for both.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from poolwise.belief.gaussian_process import Posterior
+from poolwise.belief.kernel import Kernel
+from poolwise.pytree import pytree, static
+
+hold = jax.lax.stop_gradient
+
+JITTER = 1e-8  # relative to the kernel's variance, on every pivot of a search
+
+
+@pytree
+class Field:
+    """A posterior, laid out for searching."""
+
+    data: Float[Array, "n d"]  # observed points over lengthscale
+    live: Float[Array, " n"]
+    weights: Float[Array, " n"]
+    inverse: Float[Array, "n n"]
+    lengthscale: Float[Array, " d"]
+    variance: Float[Array, ""]
+    mean: Float[Array, ""]
+    kernel: type[Kernel] = static()
+
+    def covariances(self, a: Float[Array, "p d"], b: Float[Array, "n d"]) -> Float[Array, "p n"]:
+        """Prior covariances of scaled points, squared distances by a matrix product."""
+        squares = jnp.sum(a * a, axis=1)[:, None] + jnp.sum(b * b, axis=1)[None, :]
+        return self.variance * self.kernel.profile(jnp.maximum(squares - 2 * a @ b.T, 0.0))
+
+    def rows(self, points: Float[Array, "p d"]) -> Rows:
+        """Means of points, and what their covariances with each other and with other points are made of."""
+        scaled = points / self.lengthscale
+        k = self.covariances(scaled, self.data) * self.live
+        return Rows(scaled, self.mean + k @ self.weights, k, hold(hold(k) @ self.inverse))
+
+
+@pytree
+class Rows:
+    """Points seen by a field: scaled, with means, covariances k with the data, and w = K^-1 k held constant."""
+
+    scaled: Float[Array, "p d"]
+    mean: Float[Array, " p"]
+    k: Float[Array, "p n"]
+    w: Float[Array, "p n"]
+
+
+def field_of(posterior: Posterior) -> Field:
+    """Lay a posterior out for searching."""
+    kernel, data = posterior.process.kernel, posterior.data
+    lengths = jnp.broadcast_to(jnp.asarray(kernel.lengthscale), data.X.shape[1:])
+    return Field(
+        data.X / lengths,
+        data.live.astype(data.X.dtype),
+        posterior.weights,
+        posterior.inverse,
+        lengths,
+        jnp.asarray(kernel.amplitude) ** 2,
+        jnp.asarray(posterior.process.mean),
+        type(kernel),
+    )

@@ -1,0 +1,99 @@
+"""The acquisition value of whole pools as functions on the unit cube, for any maximizer to climb.
+
+A pool of q points in d dimensions is one point in q d dimensions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from poolwise.acquisition.expectation import Base, estimate, look_ahead
+from poolwise.acquisition.integrand import MaxType
+from poolwise.belief.factor import inverse_factor
+from poolwise.belief.gaussian_process import Posterior
+from poolwise.pool.field import JITTER, Field, hold
+from poolwise.pool.prefix import Prefix, left_rows, redrawn
+from poolwise.pytree import pytree
+
+
+@pytree
+class MaxObjective:
+    """Values of r pools at once for a max-type integrand, beside the points of a prefix."""
+
+    field: Field
+    integrand: MaxType
+    prefix: Prefix
+    normals: Float[Array, "m q"]
+
+    def __call__(self, flat: Float[Array, "r p"]) -> Float[Array, " r"]:
+        r, q = flat.shape[0], self.normals.shape[1]
+        pools = flat.reshape(r, q, -1)
+        rows = self.field.rows(pools.reshape(r * q, -1))
+        left = left_rows(self.prefix, self.field, rows)
+        half = jnp.einsum("rin,rjn->rij", rows.k.reshape(r, q, -1), rows.w.reshape(r, q, -1))
+        explained = half + jnp.swapaxes(half, 1, 2) - hold(half)
+        scaled = rows.scaled.reshape(r, q, -1)
+        s = jnp.sum((scaled[:, :, None, :] - scaled[:, None, :, :]) ** 2, axis=-1)
+        prior = self.field.variance * (self.field.kernel.profile(s) + JITTER * jnp.eye(q)[None])
+        sides = left.reshape(r, q, -1)
+        factor = small_cholesky(prior - explained - jnp.einsum("ric,rjc->rij", sides, sides))
+        mean = rows.mean.reshape(r, q)[:, :, None]
+        both = jnp.concatenate([sides, factor], axis=2), jnp.concatenate([self.prefix.normals, self.normals], axis=1)
+        y = mean + jnp.einsum("ric,mc->rim", *both)
+        best = jnp.max(self.integrand.score(y, mean), axis=1)
+        return jnp.mean(self.integrand.value(jnp.maximum(best, self.prefix.best)), axis=1)
+
+    def redraw(self, key: Array, samples: int) -> MaxObjective:
+        """The same with fresh independent base samples."""
+        c, q = self.prefix.taken.shape[0], self.normals.shape[1]
+        z = jax.random.normal(key, (samples, c + q), self.normals.dtype)
+        return MaxObjective(self.field, self.integrand, redrawn(self.prefix, self.integrand, z[:, :c]), z[:, c:])
+
+
+@jax.custom_jvp
+def small_cholesky(matrices: Float[Array, "r q q"]) -> Float[Array, "r q q"]:
+    """Lower factors of small matrices, NaN where there is none; the derivative by one inverse factor and products."""
+    return jnp.linalg.cholesky(matrices, symmetrize_input=False)
+
+
+@small_cholesky.defjvp
+def _small_cholesky_jvp(primals: Any, tangents: Any) -> Any:
+    factor = small_cholesky(*primals)
+    inverse = jax.vmap(inverse_factor)(factor)
+    middle = jnp.einsum("rij,rjk,rlk->ril", inverse, tangents[0], inverse)
+    eye = jnp.eye(factor.shape[-1])
+    return factor, jnp.einsum("rij,rjk->rik", factor, jnp.tril(middle) * (1 - 0.5 * eye))
+
+
+@pytree
+class GeneralObjective:
+    """Values of r pools at once for any integrand, with pending points ahead of each pool."""
+
+    posterior: Posterior
+    integrand: Any
+    pending: Float[Array, "w d"]
+    base: Base
+
+    def __call__(self, flat: Float[Array, "r p"]) -> Float[Array, " r"]:
+        d = self.pending.shape[1]
+
+        def one(x: Float[Array, " p"]) -> Float[Array, ""]:
+            pool = jnp.concatenate([self.pending, x.reshape(-1, d)])
+            return estimate(*look_ahead(self.integrand, self.posterior, pool), self.base).value
+
+        return jax.vmap(one)(flat)
+
+    def redraw(self, key: Array, samples: int) -> GeneralObjective:
+        """The same with fresh independent base samples."""
+        z = jax.random.normal(key, (samples, self.base.normals.shape[1]), self.base.normals.dtype)
+        return GeneralObjective(self.posterior, self.integrand, self.pending, Base(z))
+
+
+def value_and_gradient(objective: Any, flat: Float[Array, "r p"]) -> tuple[Float[Array, " r"], Float[Array, "r p"]]:
+    """Values and gradients of independent rows, by one backward pass."""
+    values, pull = jax.vjp(objective, flat)
+    return values, pull(jnp.ones_like(values))[0]

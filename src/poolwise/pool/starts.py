@@ -1,0 +1,65 @@
+"""Where a search begins: candidate points and whole pools, drawn on the host from a seed."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.stats import qmc
+
+from poolwise.belief.gaussian_process import Posterior
+
+NEARBY = 0.05  # standard deviation, in edges of the cube, of points near the best observations
+
+
+def spread(count: int, d: int, seed: int) -> Float[np.ndarray, "c d"]:
+    """Points that fill the cube evenly: a scrambled Sobol' sequence."""
+    if d > qmc.Sobol.MAXDIM:
+        return np.random.default_rng(seed).random((count, d))
+    with warnings.catch_warnings():  # a count that is no power of two
+        warnings.simplefilter("ignore", UserWarning)
+        return np.asarray(qmc.Sobol(d, rng=np.random.default_rng(seed)).random(count))
+
+
+def near_best(posterior: Posterior, count: int, seed: int) -> Float[np.ndarray, "c d"]:
+    """Points around the best few observations."""
+    X, y = posterior.X, posterior.y
+    top = X[np.argsort(-y, kind="stable")[: max(1, min(8, len(y) // 4))]]
+    rng = np.random.default_rng([seed, 1])
+    chosen = top[np.arange(count) % len(top)]
+    return np.clip(chosen + NEARBY * rng.standard_normal(chosen.shape), 0.0, 1.0)
+
+
+def marginal_pools(
+    points: Float[np.ndarray, "c d"], values: Float[np.ndarray, " c"], q: int, count: int, seed: int
+) -> Float[np.ndarray, "r q d"]:
+    """Pools "sampled from the acquisition function": points in proportion to their own value, without replacement.
+
+    Weights are the values of single points above the lowest; a pool holds no point twice.
+    """
+    rng = np.random.default_rng([seed, 2])
+    finite = np.where(np.isfinite(values), values, -np.inf)
+    lowest = finite[np.isfinite(finite)].min(initial=0.0) if np.isfinite(finite).any() else 0.0
+    weights = np.where(np.isfinite(finite), finite - lowest, 0.0)
+    weights = weights + max(weights.max() * 1e-9, 1e-300)
+    # The q largest of log(weight) + Gumbel noise are a sample without replacement.
+    keys = np.log(weights)[None, :] + rng.gumbel(size=(count, len(points)))
+    return points[np.argsort(-keys, axis=1, kind="stable")[:, :q]]
+
+
+def boltzmann(values: Float[np.ndarray, " c"], count: int, seed: int, *, heat: float = 1.0) -> Any:
+    """Indices of pools to start from: the best, and others with probability exp(heat (value - mean) / deviation)."""
+    finite = np.where(np.isfinite(values), values, np.nanmin(np.where(np.isfinite(values), values, 0.0)) - 1.0)
+    deviation = finite.std() or 1.0
+    keys = heat * (finite - finite.mean()) / deviation + np.random.default_rng([seed, 3]).gumbel(size=len(finite))
+    keys[np.argmax(finite)] = np.inf
+    return np.argsort(-keys, kind="stable")[:count]
+
+
+@functools.lru_cache(maxsize=8)
+def candidate_sets(sets: int, count: int, d: int, seed: int) -> Float[np.ndarray, "s c d"]:
+    """Sets of evenly spread candidates that differ from each other: one Sobol' sequence, dealt out in runs."""
+    return spread(sets * count, d, seed).reshape(sets, count, d)
