@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .pool.ascent import Ascent as Ascent
     from .pool.proposal import Proposal as Proposal
     from .pool.proposal import propose as propose
+    from .programs import keep_programs as keep_programs
 
 _HOMES = {
     "Ascent": "pool.ascent",
@@ -76,6 +77,7 @@ _HOMES = {
     "expectation": "acquisition.expectation",
     "fit": "learning",
     "integrand": "acquisition.integrand",
+    "keep_programs": "programs",
     "log_probability": "acquisition.expectation",
     "propose": "pool.proposal",
     "sample_paths": "belief.paths",

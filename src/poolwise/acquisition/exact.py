@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp, ndtr
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from poolwise import checks
 from poolwise.acquisition.orthant import composite_legendre, expected_maximum, normal_cdf, winning_probabilities
@@ -29,7 +29,6 @@ LARGEST_BOUND_POOL = 3  # the bound is the maximum of twice as many Gaussians
 P = ParamSpec("P")
 R = TypeVar("R")
 Value: TypeAlias = Float[Array, ""] | np.float64
-_LOG_ROOT_TWO_PI = 0.5 * np.log(2 * np.pi)
 _LOGISTIC_EDGES = np.array([-40.0, -14.0, -6.0, -2.0, 0.0, 2.0, 6.0, 14.0, 40.0])
 _NORMAL_EDGES = np.array([-9.0, -3.0, -1.0, 0.0, 1.0, 3.0, 9.0])
 
@@ -153,27 +152,50 @@ def _tail_ratios(x: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Arr
     The repeated integrals I_k of the normal tail obey I_{k-2} = x I_{k-1} + k I_k, and r_k = I_k / I_{k-1}, so nothing
     is subtracted; thirty steps are enough from x = 4 on.
     """
-    ratio = 1 / x
-    for k in range(30, 1, -1):
-        ratio = 1 / (x + k * ratio)
+    ratio = jax.lax.fori_loop(0, 29, lambda k, ratio: 1 / (x + (30 - k) * ratio), 1 / x)
     return 1 / (x + ratio), ratio
 
 
-def _log_ndtr(u: Float[Array, "..."]) -> Float[Array, "..."]:
+@jax.custom_jvp
+def _log_ndtr(u: Float[Array, " q"]) -> Float[Array, " q"]:
     """log Phi(u)."""
-    far = u < -4
-    body = jnp.log(ndtr(jnp.where(far, 0.0, u)))
-    tail = jnp.where(far, u, -4.0)
-    return jnp.where(far, jnp.log(_tail_ratios(-tail)[0]) - 0.5 * tail**2 - _LOG_ROOT_TWO_PI, body)
+    far, near, tail = _sides(u)
+    return jnp.where(far, jnp.log(_tail_ratios(-tail)[0]) + _log_density(tail), jnp.log(ndtr(near)))
 
 
-def _log_h(u: Float[Array, "..."]) -> Float[Array, "..."]:
+@_log_ndtr.defjvp
+def _log_ndtr_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    """The slope is phi / Phi."""
+    far, near, tail = _sides(primals[0])
+    slope = jnp.where(far, 1 / _tail_ratios(-tail)[0], jnp.exp(_log_density(near)) / ndtr(near))
+    return _log_ndtr(*primals), slope * tangents[0]
+
+
+@jax.custom_jvp
+def _log_h(u: Float[Array, " q"]) -> Float[Array, " q"]:
     """log(phi(u) + u Phi(u)) [A23], with h(-x) = phi(x) r_0 r_1 in the tail."""
-    far = u < -4
-    near, tail = jnp.where(far, 0.0, u), jnp.where(far, u, -4.0)
-    body = jnp.log(jnp.exp(-0.5 * near**2 - _LOG_ROOT_TWO_PI) + near * ndtr(near))
+    far, near, tail = _sides(u)
     first, second = _tail_ratios(-tail)
-    return jnp.where(far, jnp.log(first) + jnp.log(second) - 0.5 * tail**2 - _LOG_ROOT_TWO_PI, body)
+    body = jnp.log(jnp.exp(_log_density(near)) + near * ndtr(near))
+    return jnp.where(far, jnp.log(first) + jnp.log(second) + _log_density(tail), body)
+
+
+@_log_h.defjvp
+def _log_h_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    """The slope is Phi / h."""
+    far, near, tail = _sides(primals[0])
+    body = ndtr(near) / (jnp.exp(_log_density(near)) + near * ndtr(near))
+    return _log_h(*primals), jnp.where(far, 1 / _tail_ratios(-tail)[1], body) * tangents[0]
+
+
+def _sides(u: Float[Array, " q"]) -> tuple[Bool[Array, " q"], Float[Array, " q"], Float[Array, " q"]]:
+    """Whether u is in the tail, and u for each branch, with a harmless value where the other one is taken."""
+    far = u < -4
+    return far, jnp.where(far, 0.0, u), jnp.where(far, u, -4.0)
+
+
+def _log_density(u: Float[Array, " q"]) -> Float[Array, " q"]:
+    return -0.5 * u * u - 0.5 * np.log(2 * np.pi)
 
 
 def _deviations(

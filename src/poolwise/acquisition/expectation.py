@@ -133,7 +133,7 @@ def estimate(integrand: Integrand, normal: Normal, base: Base, region: Box | Non
     if base.paired:
         values = values.reshape(-1, 2, *values.shape[1:]).mean(axis=1)
     n = values.shape[0]
-    spread = jnp.sqrt(jnp.sum((values - values.mean(axis=0)) ** 2, axis=0) / max(n - 1, 1))
+    spread = jnp.sqrt(jnp.sum((values - values.mean(axis=0, keepdims=True)) ** 2, axis=0) / max(n - 1, 1))
     value = values.mean(axis=0)
     rounding = 4 * np.finfo(np.float64).eps * jnp.abs(value)  # no estimate is surer than its last digits
     return Estimate(value, jax.lax.stop_gradient(jnp.maximum(spread / jnp.sqrt(n), rounding)))

@@ -18,6 +18,7 @@ GRID = 96
 def run(out: Path, seed: int) -> None:
     """Condition, propose, print a table on standard output, and draw."""
     notes = Console(stderr=True)
+    pw.keep_programs()
     x = np.array([0.1, 0.5, 0.85])
     y = -(3.6 * x - 1.4) * np.sin(21.6 * x)
     posterior = pw.GaussianProcess(pw.Matern52(lengthscale=0.25), noise=1e-3).condition(x[:, None], y)

@@ -19,7 +19,7 @@ from poolwise.acquisition.expectation import Base
 from poolwise.acquisition.integrand import MaxType
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.maximizers import lbfgsb
-from poolwise.pool.field import Field, field_of
+from poolwise.pool.field import field_of
 from poolwise.pool.greedy import greedy, with_points
 from poolwise.pool.joint import GeneralObjective, MaxObjective, value_and_gradient
 from poolwise.pool.prefix import Prefix, nobody
@@ -27,6 +27,7 @@ from poolwise.pool.starts import candidate_sets, near_best
 from poolwise.pytree import pytree
 
 CHUNK = 8  # rounds of joint ascent between two looks at the clock
+RACE = 12  # rounds after which only the leader climbs on
 SAMPLED = 16  # pools sampled from the acquisition function, of which the best are climbed
 
 
@@ -69,24 +70,20 @@ class Beginning:
     values: Float[Array, " c"]
 
 
-@jax.jit
-def prepare(posterior: Posterior, z: Float[Array, "m c"]) -> tuple[Field, Prefix]:
-    """A posterior laid out for searching, and an empty prefix."""
-    field = field_of(posterior)
-    return field, nobody(field, z)
-
-
 def max_objective(  # noqa: PLR0913
     posterior: Posterior, integrand: MaxType, q: int, pending: Float[np.ndarray, "w d"], *, samples: int, seed: int
 ) -> tuple[MaxObjective, Prefix]:
     """The joint objective beside pending points, and the same prefix with q free slots for greedy picks."""
-    w = len(pending)
-    z = jnp.asarray(normals(samples, w + q, seed=seed))
-    field, roomy = prepare(posterior, z)
-    _, tight = prepare(posterior, z[:, :w])
-    if w:
-        points = jnp.asarray(pending)
-        roomy, tight = with_points(field, integrand, roomy, points), with_points(field, integrand, tight, points)
+    return _objective(posterior, integrand, pending, normals(samples, len(pending) + q, seed=seed))
+
+
+@jax.jit
+def _objective(
+    posterior: Posterior, integrand: MaxType, pending: Float[Array, "w d"], z: Float[Array, "m c"]
+) -> tuple[MaxObjective, Prefix]:
+    field, w = field_of(posterior), pending.shape[0]
+    roomy = with_points(field, integrand, nobody(field, z), pending)
+    tight = with_points(field, integrand, nobody(field, z[:, :w]), pending)
     return MaxObjective(field, integrand, tight, z[:, w:]), roomy
 
 
@@ -154,13 +151,12 @@ def _polished(  # noqa: PLR0913
     """Joint ascent, in chunks where there is a clock to watch."""
     q, d = beginning.pool.shape
     chance = np.random.default_rng([seed, 4]).gumbel(size=(SAMPLED, beginning.points.shape[0]))
-    state = _begin(objective, beginning, jnp.asarray(chance), settings.lanes)
+    state = _race(objective, beginning, chance, settings.lanes)
     for rounds in _chunks(settings.polish, until):
         state = _advance(objective, state, rounds)
         if until is not None and bool(state.done.all()):
             break
-    values = np.nan_to_num(np.asarray(state.values), nan=-np.inf)
-    best = np.asarray(state.points)[int(values.argmax())].reshape(q, d)
+    best = np.asarray(state.points).reshape(q, d)
     return Found(best, int(spent) + int(state.evaluations.sum()))
 
 
@@ -180,21 +176,28 @@ def _late(until: float | None) -> bool:
 
 
 @functools.partial(jax.jit, static_argnames=("lanes",))
-def _begin(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], lanes: int) -> lbfgsb.State:
-    """The greedy pool, and the best of some pools whose points are drawn in proportion to their value.
-
-    The q largest of log(weight) + Gumbel noise are a draw without replacement.
-    """
+def _race(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], lanes: int) -> lbfgsb.State:
+    """A short climb of the greedy pool and others side by side; the leader goes on alone, with its memory."""
     pool = beginning.pool.reshape(1, -1)
-    if lanes > 1:
-        weights = beginning.values - jnp.min(beginning.values)
-        keys = jnp.log(weights + 1e-9 * jnp.max(weights) + 1e-300)[None, :] + chance
-        _, index = jax.lax.top_k(keys, beginning.pool.shape[0])
-        drawn = beginning.points[index].reshape(chance.shape[0], -1)
-        values = objective(drawn)
-        _, order = jax.lax.top_k(jnp.where(jnp.isnan(values), -jnp.inf, values), lanes - 1)
-        pool = jnp.concatenate([pool, drawn[order]])
-    return lbfgsb.init(pool, gtol=1e-4, ftol=1e-6)
+    if lanes == 1:
+        return lbfgsb.init(pool, gtol=1e-4, ftol=1e-6)
+    starts = jnp.concatenate([pool, _sampled(objective, beginning, chance, lanes - 1)])
+    state = lbfgsb.ascend(functools.partial(value_and_gradient, objective), starts, rounds=RACE, gtol=1e-4, ftol=1e-6)
+    return lbfgsb.alone(state, jnp.argmax(state.values))
+
+
+def _sampled(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], count: int) -> Float[Array, "r p"]:
+    """The best of some pools whose points are drawn in proportion to their value, without replacement.
+
+    The q largest of log(weight) + Gumbel noise are such a draw.
+    """
+    weights = beginning.values - jnp.min(beginning.values)
+    keys = jnp.log(weights + 1e-9 * jnp.max(weights) + 1e-300)[None, :] + chance
+    _, index = jax.lax.top_k(keys, beginning.pool.shape[0])
+    drawn = beginning.points[index].reshape(chance.shape[0], -1)
+    values = objective(drawn)
+    _, order = jax.lax.top_k(jnp.where(jnp.isnan(values), -jnp.inf, values), count)
+    return drawn[order]
 
 
 @jax.jit

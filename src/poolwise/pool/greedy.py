@@ -16,7 +16,9 @@ from jaxtyping import Array, Float, Int
 from poolwise.acquisition.integrand import MaxType
 from poolwise.maximizers.lbfgsb import ascend
 from poolwise.pool.field import Field
-from poolwise.pool.prefix import Prefix, extended, scores
+from poolwise.pool.prefix import Prefix, extended, first_samples, scores
+
+SCREENING = 128  # base samples, the first of all, that candidates are scored on
 
 Pick = tuple[Float[Array, " d"], Float[Array, " c"], Int[Array, ""]]
 
@@ -53,7 +55,7 @@ def _pick(  # noqa: PLR0913
 ) -> Pick:
     """The best point to add: the candidates are scored, and the best of them climb for some rounds."""
 
-    def worth(x: Float[Array, "p d"]) -> Float[Array, " p"]:
+    def worth(x: Float[Array, "p d"], prefix: Prefix = prefix) -> Float[Array, " p"]:
         each = scores(prefix, field, field.rows(x), integrand, slot)
         return jnp.mean(integrand.value(jnp.maximum(each, prefix.best)), axis=1)
 
@@ -61,13 +63,12 @@ def _pick(  # noqa: PLR0913
         values, pull = jax.vjp(worth, x)
         return values, pull(jnp.ones_like(values))[0]
 
-    values = worth(candidates)
+    values = worth(candidates, first_samples(prefix, SCREENING))
     _, order = jax.lax.top_k(values, starts)
     end = ascend(value_and_gradient, candidates[order], rounds=rounds, gtol=1e-4, ftol=1e-6, memory=5)
     return end.points[jnp.argmax(end.values)], values, candidates.shape[0] + jnp.sum(end.evaluations)
 
 
-@jax.jit
 def with_points(field: Field, integrand: MaxType, prefix: Prefix, points: Float[Array, "w d"]) -> Prefix:
     """The prefix with given points, such as pending ones, in its first slots."""
 
@@ -75,4 +76,5 @@ def with_points(field: Field, integrand: MaxType, prefix: Prefix, points: Float[
         slot, point = offered
         return extended(carry, field, field.rows(point[None]), integrand, slot), None
 
-    return jax.lax.scan(step, prefix, (jnp.arange(points.shape[0]), points))[0]
+    count = points.shape[0]
+    return jax.lax.scan(step, prefix, (jnp.arange(count), points))[0] if count else prefix

@@ -72,6 +72,11 @@ def extended(prefix: Prefix, field: Field, rows: Rows, integrand: MaxType, slot:
     return Prefix(held, prefix.root.at[slot].set(last), taken, prefix.normals, best)
 
 
+def first_samples(prefix: Prefix, count: int) -> Prefix:
+    """The same points with the first base samples alone: enough to rank candidates."""
+    return Prefix(prefix.rows, prefix.root, prefix.taken, prefix.normals[:count], prefix.best[:count])
+
+
 def redrawn(prefix: Prefix, integrand: MaxType, normals: Float[Array, "m c"]) -> Prefix:
     """The same points with other base samples."""
     y = outcomes(prefix.rows.mean, inverse_factor(prefix.root), normals)

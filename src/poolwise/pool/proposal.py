@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,12 @@ from jaxtyping import Array, Float
 from poolwise import checks
 from poolwise.acquisition.base_samples import normals
 from poolwise.acquisition.expectation import Base, Estimate, as_pytree, estimate, look_ahead
-from poolwise.acquisition.integrand import MaxType, UpperConfidenceBound
+from poolwise.acquisition.integrand import (
+    ExpectedImprovement,
+    MaxType,
+    ProbabilityOfImprovement,
+    UpperConfidenceBound,
+)
 from poolwise.belief.factor import cholesky
 from poolwise.belief.gaussian_process import GaussianProcess, Posterior
 from poolwise.belief.normal import outcomes
@@ -25,10 +31,12 @@ from poolwise.errors import InputError
 from poolwise.maximizers.climb import Budget, Maximizer
 from poolwise.pool.ascent import Ascent, Found, general_objective, max_objective, search
 from poolwise.pool.starts import marginal_pools, near_best, spread
+from poolwise.precision import to_numpy
 
 log = logging.getLogger(__name__)
 
 FRESH = 2**11  # base samples, not those of the search, that judge the pool
+FRESH_SEED = 2**31 - 1  # no seed of a search: always the same judge, so that proposals can be compared
 STARTS = 32  # pools that other maximizers start from, as in the paper
 NOISE_FLOOR = 1e-6  # relative to the kernel's variance: with less noise the inverse is too coarse to search with
 APART = 1e-6  # points closer than this, in every coordinate, are the same point
@@ -101,7 +109,7 @@ def propose(  # noqa: PLR0913
         find = functools.partial(_find, maximizer, belief, limit=limit, until=until, seed=seed)
         found = _distinct(find(worth, q, waiting), waiting, seed, replicate)
         judged, contributions = _judge(worth, posterior, found.pool, waiting, seed)
-        if isinstance(worth, MaxType) and not float(judged.value) > float(_nothing(worth)) and until is None:
+        if isinstance(worth, MaxType) and until is None and not judged.value > _nothing(worth):
             log.warning("propose: no base sample improves anywhere; the pool was chosen by upper confidence bound")
             found = _distinct(find(UpperConfidenceBound(), q, waiting), waiting, seed, replicate)
             judged, contributions = _judge(worth, posterior, found.pool, waiting, seed)
@@ -188,28 +196,31 @@ def _distinct(found: Found, pending: Float[np.ndarray, "w d"], seed: int, replic
     if replicate:
         return found
     pool = np.array(found.pool)
-    spare = iter(spread(4 * len(pool) + len(pending), pool.shape[1], seed + 1))
+    spare: Iterator[Any] = iter(())
     for i in range(len(pool)):
         others = np.concatenate([pending, pool[:i]])
         while not np.isfinite(pool[i]).all() or (np.abs(others - pool[i]).max(axis=1, initial=0.0) < APART).any():
             log.info("propose: point %d stood on another or was not finite; replaced by one that fills the space", i)
-            pool[i] = next(spare)
+            if (fresh := next(spare, None)) is None:
+                spare = iter(spread(4 * len(pool) + len(pending), pool.shape[1], seed + 1))
+                fresh = next(spare)
+            pool[i] = fresh
     return Found(pool, found.evaluations)
 
 
 def _nothing(integrand: MaxType) -> Any:
     """What an empty pool is worth: 0 for improvements, minus infinity for values."""
-    return integrand.value(jnp.full((), -jnp.inf))
+    return {ExpectedImprovement: 0.0, ProbabilityOfImprovement: 0.0}.get(type(integrand), -np.inf)
 
 
 def _judge(
     integrand: Any, posterior: Posterior, pool: Float[np.ndarray, "q d"], pending: Float[np.ndarray, "w d"], seed: int
 ) -> tuple[Estimate, Float[Array, " q"]]:
-    points = jnp.asarray(np.concatenate([pending, pool]))
-    z = jnp.asarray(normals(FRESH, len(points), seed=seed + 1_000_003))
+    points = np.concatenate([pending, pool])
+    z = normals(FRESH, len(points), seed=FRESH_SEED)
     if isinstance(integrand, MaxType):
-        return _judge_max(integrand, posterior, points, z, len(pool))
-    return _judge_general(integrand, posterior, points, z, len(pool))
+        return to_numpy(_judge_max(integrand, posterior, points, z, len(pool)))
+    return to_numpy(_judge_general(integrand, posterior, points, z, len(pool)))
 
 
 @functools.partial(jax.jit, static_argnames=("q",))
@@ -249,5 +260,5 @@ def _judge_general(
 def _best_random(integrand: Any, posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"], seed: int) -> float:
     with jax.enable_x64(True):
         pools = np.random.default_rng([seed, 5]).random((256, q * posterior.dimension))
-        judge = general_objective(posterior, integrand, q, pending, samples=512, seed=seed + 1_000_003)
+        judge = general_objective(posterior, integrand, q, pending, samples=512, seed=FRESH_SEED)
         return float(jnp.max(jax.lax.map(judge, jnp.asarray(pools).reshape(8, 32, -1))))
