@@ -36,8 +36,10 @@ from poolwise.pytree import pytree
 log = logging.getLogger(__name__)
 
 LARGEST = 1e150  # outcomes whose square is no number cannot be modelled
-ROUNDS = 100
+ROUNDS = 60
 STARTS = 4
+SCOUTS = 128  # with more observations, the starts race on this many of them and the winner alone goes on with all
+CLOSE = 1e-4  # a step that gains less than this share of the log posterior ends a climb
 
 
 class Bounds(NamedTuple):
@@ -101,16 +103,25 @@ def fit(  # noqa: PLR0913
         if np.abs(outcomes).max() > LARGEST:
             raise InputError(f"y: has values beyond {LARGEST:g}; rescale the outcomes or leave those out.")
         shift, scale = _standardisation(outcomes)
-        known = np.zeros(()) if noise is None else np.asarray(checks.array("noise", noise)) / scale**2
-        data = padded_data(points, jnp.asarray((outcomes - shift) / scale), jnp.asarray(known))
+        known = np.zeros(()) if noise is None else _variances(noise) / scale**2
+        standard = jnp.asarray((outcomes - shift) / scale)
+        data = padded_data(points, standard, jnp.asarray(known))
         starts = _starts(points.shape[1], start, scale, seed)
-        best, mean, value = _climb(data, jnp.asarray(starts), kernel, noise is None)
+        if len(starts) > 1 and len(outcomes) > SCOUTS:
+            few = np.sort(np.random.default_rng([seed, 1]).permutation(len(outcomes))[:SCOUTS])
+            scouts = padded_data(points[few], standard[few], jnp.asarray(known[few] if known.ndim else known))
+            starts = np.asarray(_climb(scouts, jnp.asarray(starts), kernel, noise is None)[0])[None]
+        _, best, mean, value = _climb(data, jnp.asarray(starts), kernel, noise is None)
         if not math.isfinite(float(value)):
             log.warning("fit: no start had finite evidence; going on with the prior's hyperparameters")
             best, mean = _logs(jnp.asarray(bounds(points.shape[1]).centre)), jnp.zeros(())
         learned = kernel(np.exp(np.asarray(best.lengthscale)), scale * math.exp(0.5 * float(best.amplitude)))
         variance = scale**2 * math.exp(float(best.noise)) if noise is None else noise
         return GaussianProcess(learned, variance, shift + scale * float(mean)).condition(points, outcomes)
+
+
+def _variances(noise: Numbers) -> Float[np.ndarray, "*n"]:
+    return np.asarray(checks.positive("noise", checks.array("noise", noise), zero=True))
 
 
 def _standardisation(y: Float[np.ndarray, " n"]) -> tuple[float, float]:
@@ -121,18 +132,17 @@ def _standardisation(y: Float[np.ndarray, " n"]) -> tuple[float, float]:
 
 
 def _starts(d: int, start: Posterior | None, scale: float, seed: int) -> Float[np.ndarray, "r t"]:
-    """Starts in the unit cube of logarithms: the earlier result and the usual one, or the usual one and a spread."""
+    """Starts in the unit cube of logarithms: the earlier result alone, or the usual one and a spread around it."""
     box = bounds(d)
-    usual = np.array([*[math.log(0.5 * math.sqrt(d))] * d, 0.0, math.log(1e-3)])
-    rows = [usual]
     if start is None:
+        rows = [np.array([*[math.log(0.5 * math.sqrt(d))] * d, 0.0, math.log(1e-3)])]
         spread = qmc.Sobol(3, rng=np.random.default_rng(seed)).random(STARTS)[: STARTS - 1]
         low = np.array([math.log(0.1 * math.sqrt(d)), -1.0, math.log(1e-5)])
         high = np.array([math.log(4.0 * math.sqrt(d)), 1.0, math.log(1e-1)])
         rows += [np.array([*[a] * d, b, c]) for a, b, c in low + spread * (high - low)]
     else:
         checks.kind("start", start, Posterior, "give what an earlier fit returned.")
-        rows.insert(0, _logs_of(start, d, scale))
+        rows = [_logs_of(start, d, scale)]
     return np.clip((np.array(rows) - box.low) / (box.high - box.low), 0.0, 1.0)
 
 
@@ -142,7 +152,7 @@ def _logs_of(posterior: Posterior, d: int, scale: float) -> Float[np.ndarray, " 
         raise InputError(f"start: is in {posterior.dimension} dimensions where X has {d} columns.")
     kernel = posterior.process.kernel
     lengths = np.log(np.broadcast_to(kernel.lengthscale, (d,)))
-    noise = max(float(np.mean(posterior.process.noise)), 1e-300)
+    noise = max(float(np.mean(posterior.noise)), 1e-300)
     return np.array([*lengths, 2 * math.log(float(kernel.amplitude) / scale), math.log(noise) - 2 * math.log(scale)])
 
 
@@ -153,8 +163,8 @@ def _logs(theta: Float[Array, " t"]) -> Logs:
 @functools.partial(jax.jit, static_argnames=("kernel", "learn_noise"))
 def _climb(
     data: Data, starts: Float[Array, "r t"], kernel: type[Kernel], learn_noise: bool
-) -> tuple[Logs, Float[Array, ""], Float[Array, ""]]:
-    """The best hyperparameters that the starts lead to, the mean that goes with them, and the log posterior there."""
+) -> tuple[Float[Array, " t"], Logs, Float[Array, ""], Float[Array, ""]]:
+    """Where the starts lead: the best point of the cube, its hyperparameters and mean, and the log posterior there."""
     box = bounds(data.X.shape[1])
     width = jnp.asarray(box.high - box.low)
 
@@ -165,10 +175,10 @@ def _climb(
         value, gradient = log_posterior(theta(cube), data, kernel, learn_noise)
         return value, gradient * width
 
-    end = ascend(jax.vmap(one), starts, rounds=ROUNDS, gtol=1e-3, ftol=1e-6)
+    end = ascend(jax.vmap(one), starts, rounds=ROUNDS, gtol=1e-2, ftol=CLOSE)
     best = jnp.argmax(end.values)
     logs = _logs(theta(end.points[best]))
-    return logs, log_evidence(logs, data, kernel, learn_noise)[2], end.values[best]
+    return end.points[best], logs, log_evidence(logs, data, kernel, learn_noise)[2], end.values[best]
 
 
 def log_posterior(

@@ -54,7 +54,7 @@ def _differentiable(function: Callable[..., R], args: Any, kwargs: Any) -> R:
         for i, tracer in zip(moving, tracers, strict=True):
             filled[i] = tracer
         again, named = jax.tree.unflatten(structure, filled)
-        return function(*again, **named)
+        return jax.tree.map(_as_default, function(*again, **named))
 
     @jax.custom_vjp
     def run(tracers: list[Any]) -> R:
@@ -71,3 +71,8 @@ def _differentiable(function: Callable[..., R], args: Any, kwargs: Any) -> R:
 
     run.defvjp(forward, backward)
     return run([leaves[i] for i in moving])
+
+
+def _as_default(leaf: Any) -> Any:
+    """A number goes back in the precision that the user computes in; a vector is on its way to another entry point."""
+    return leaf.astype(np.float32) if isinstance(leaf, jax.Array) and leaf.ndim == 0 else leaf

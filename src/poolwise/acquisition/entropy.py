@@ -75,7 +75,7 @@ class EntropySearch:
 
     def after(self, posterior: Posterior, pool: Float[Array, "q d"]) -> tuple[Normal, Integrand]:
         """The Gaussian of the pool's observations, and the divergence that each of them causes."""
-        R = jnp.asarray(self.representers)
+        R = checks.matrix("representers", self.representers, columns=posterior.dimension)
         joint = posterior(jnp.concatenate([R, pool]))
         now, update = observing(joint, R.shape[0], self.noise)
         best = Argmax(None if self.temperature is None else self.temperature * self.spread)

@@ -67,11 +67,7 @@ def expectation(  # noqa: PLR0913
     >>> print(f"{estimate.value:.4f}")
     0.1906
     """
-    if not callable(integrand) and not hasattr(integrand, "after"):
-        raise InputError(
-            f"integrand: expected an integrand such as ExpectedImprovement(threshold=0.0) or a function of (y, mean), "
-            f"got {type(integrand).__name__}."
-        )
+    check_integrand(integrand)
     if region is not None:
         checks.kind("region", region, Box, "for instance Box(lower=0.0, upper=1.0).")
     if isinstance(belief, tuple) and len(belief) == 2:
@@ -92,6 +88,17 @@ def expectation(  # noqa: PLR0913
         )
     z = Base(jnp.asarray(normals(samples, belief.mean.shape[0], base=base, seed=seed)), base == "antithetic")
     return _under(as_pytree(integrand), belief, z, region)
+
+
+def check_integrand(integrand: Any) -> None:
+    """An instance that can be called with outcomes and means, or that looks ahead."""
+    if isinstance(integrand, type):
+        raise InputError(f"integrand: give an instance, such as {integrand.__name__}(...), not the class itself.")
+    if not callable(integrand) and not hasattr(integrand, "after"):
+        raise InputError(
+            "integrand: expected one such as ExpectedImprovement(threshold=0.0) or a function of (y, mean), "
+            f"got {type(integrand).__name__}."
+        )
 
 
 def with_pending(posterior: Posterior, pool: Numbers, pending: Numbers | None) -> Float[Array, "q d"]:

@@ -42,7 +42,7 @@ class Lookahead(Protocol):
 class MaxType:
     """A score for each outcome and a value of the best score: h(y; mean) = value(max_i score(y_i, mean_i))."""
 
-    def score(self, y: Float[Array, "*q"], mean: Float[Array, "*q"]) -> Float[Array, "*q"]:
+    def score(self, y: Float[Array, "..."], mean: Float[Array, "..."]) -> Float[Array, "..."]:
         """What one outcome counts."""
         return y
 
@@ -113,7 +113,7 @@ class UpperConfidenceBound(MaxType):
     def __post_init__(self) -> None:
         store_number(self, "beta", positive=True)
 
-    def score(self, y: Float[Array, "*q"], mean: Float[Array, "*q"]) -> Float[Array, "*q"]:
+    def score(self, y: Float[Array, "..."], mean: Float[Array, "..."]) -> Float[Array, "..."]:
         return mean + jnp.sqrt(jnp.asarray(self.beta) * (math.pi / 2)) * jnp.abs(y - mean)
 
 

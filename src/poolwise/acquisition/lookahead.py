@@ -44,7 +44,7 @@ class TwoStepExpectedImprovement:
 
     def after(self, posterior: Posterior, pool: Float[Array, "q d"]) -> tuple[Normal, Integrand]:
         """The Gaussian of the pool's observations, and what each is worth now and one step later."""
-        C = jnp.asarray(self.candidates)
+        C = checks.matrix("candidates", self.candidates, columns=posterior.dimension)
         joint = posterior(jnp.concatenate([C, pool]))
         _, update = observing(joint, C.shape[0], self.noise)
         variances = jnp.maximum(jnp.diagonal(update.covariance), 0.0)

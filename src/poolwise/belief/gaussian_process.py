@@ -57,8 +57,11 @@ class GaussianProcess:
         with jax.enable_x64(True):
             points = _points("X", X, self.kernel)
             outcomes = checks.vector("y", y)
-            data = padded_data(points, outcomes, jnp.asarray(self.noise))
-            return Posterior(self, data, *_condition(self, data))
+            noise = jnp.asarray(self.noise, dtype=jnp.float64)
+            data = padded_data(points, outcomes, noise)
+            # Noise of each observation is padded too: a program knows its arguments by their shapes.
+            process = GaussianProcess(self.kernel, data.noise, self.mean) if noise.ndim else self
+            return Posterior(process, data, *_condition(process, data))
 
 
 @pytree
@@ -71,7 +74,7 @@ class Data:
     live: Bool[Array, " n"]
 
 
-def padded_data(X: Float[Array, "n d"], y: Float[Array, " n"], noise: Float[Array, "*n"]) -> Data:
+def padded_data(X: Float[Array, "n d"], y: Float[Array, " m"], noise: Float[Array, "*n"]) -> Data:
     """Observations padded to their bucket; `noise` is one variance for all, or one for each."""
     if noise.ndim and noise.shape != y.shape:
         raise InputError(
@@ -98,6 +101,10 @@ class Posterior:
     inverse: Float[Array, "n n"]  # (K + noise)^-1, for searches that read it once for value and gradient
     weights: Float[Array, " n"]  # (K + noise)^-1 (y - mean)
 
+    def __repr__(self) -> str:
+        n, d = int(np.asarray(self.data.live).sum()), self.data.X.shape[1]
+        return f"Posterior(n={n}, d={d}, process={self.process!r})"
+
     @double
     def __call__(self, pool: Numbers) -> Normal:
         """The joint Gaussian of the outcomes at the rows of a pool, without observation noise."""
@@ -115,6 +122,12 @@ class Posterior:
     def dimension(self) -> int:
         """How many coordinates a point has."""
         return int(self.data.X.shape[1])
+
+    @property
+    def noise(self) -> Float[np.ndarray, "*n"] | np.float64:
+        """The variance of the observation noise, without padding: one number, or one for each observation."""
+        noise = np.asarray(self.process.noise)
+        return noise[np.asarray(self.data.live)] if noise.ndim else noise[()]
 
     @property
     def X(self) -> Float[np.ndarray, "n d"]:

@@ -79,7 +79,7 @@ def observing(joint: Normal, first: int, noise: Numbers) -> tuple[Normal, Update
     return now, Update(Normal(mean[first:], K), mean[:first], half @ inverse, sigma[:first, :first] - half @ half.T)
 
 
-def _check_covariance(covariance: Float[Array, "q q"]) -> None:
+def _check_covariance(covariance: Float[Array, "p q"]) -> None:
     """Symmetric and positive semi-definite up to what the last rung of the ladder mends."""
     q = covariance.shape[1]
     if covariance.shape[0] != q:

@@ -6,7 +6,7 @@ import difflib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -68,6 +68,7 @@ class Climb:
         return np.asarray(self.points[int(np.argmax(self.values))])
 
 
+@runtime_checkable
 class Maximizer(Protocol):
     """A way to climb a batched objective on the unit cube."""
 

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from poolwise import checks
 from poolwise.acquisition.base_samples import normals
@@ -110,7 +110,7 @@ def search(  # noqa: PLR0913
         )
         beginning = Beginning(pool, jnp.asarray(offered[0]), values)
         return _polished(settings, objective, beginning, spent, seed=seed, until=until)
-    general = functools.partial(general_objective, posterior, integrand, samples=settings.samples // 4, seed=seed)
+    general = functools.partial(general_objective, posterior, integrand, samples=settings.samples // 2, seed=seed)
     beginning, spent = _general_greedy(settings, general, pending, offered, until=until)
     return _polished(settings, general(q, pending), beginning, spent, seed=seed, until=until)
 
@@ -201,12 +201,12 @@ def _sampled(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], 
 
 
 @jax.jit
-def _advance(objective: Any, state: lbfgsb.State, rounds: int) -> lbfgsb.State:
+def _advance(objective: Any, state: lbfgsb.State, rounds: int | Int[Array, ""]) -> lbfgsb.State:
     return lbfgsb.advance(functools.partial(value_and_gradient, objective), state, rounds)
 
 
 @jax.jit
-def _climb(objective: Any, starts: Float[Array, "r p"], rounds: int) -> lbfgsb.State:
+def _climb(objective: Any, starts: Float[Array, "r p"], rounds: int | Int[Array, ""]) -> lbfgsb.State:
     return lbfgsb.ascend(functools.partial(value_and_gradient, objective), starts, rounds=rounds, gtol=1e-4, ftol=1e-6)
 
 

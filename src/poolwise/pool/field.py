@@ -40,8 +40,8 @@ class Field:
 
     def rows(self, points: Float[Array, "p d"]) -> Rows:
         """Means of points, and what their covariances with each other and with other points are made of."""
-        scaled = points / self.lengthscale
-        k = self.covariances(scaled, self.data) * self.live
+        scaled = points / self.lengthscale[None, :]
+        k = self.covariances(scaled, self.data) * self.live[None, :]
         return Rows(scaled, self.mean + k @ self.weights, k, hold(hold(k) @ self.inverse))
 
 
@@ -60,7 +60,7 @@ def field_of(posterior: Posterior) -> Field:
     kernel, data = posterior.process.kernel, posterior.data
     lengths = jnp.broadcast_to(jnp.asarray(kernel.lengthscale), data.X.shape[1:])
     return Field(
-        data.X / lengths,
+        data.X / lengths[None, :],
         data.live.astype(data.X.dtype),
         posterior.weights,
         posterior.inverse,

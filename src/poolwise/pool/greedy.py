@@ -1,8 +1,8 @@
 """Greedy selection: one point after another, each the best addition to those before it [W18].
 
 For a max-type integrand the step is incremental: the samples of the points before stay as they are, and a candidate
-needs only its own row of the Cholesky factor. The value of a pool is monotone and submodular in its points, so that the
-greedy pool is worth at least 1 - 1/e of the best; in practice nearly all of it.
+needs only its own row of the Cholesky factor. Such a value is monotone and submodular in the points; where it starts
+from zero, as improvements do, the greedy pool is worth at least 1 - 1/e of the best, in practice nearly all of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ Pick = tuple[Float[Array, " d"], Float[Array, " c"], Int[Array, ""]]
 
 @functools.partial(jax.jit, static_argnames=("starts",))
 def greedy(  # noqa: PLR0913
-    field: Field, integrand: MaxType, prefix: Prefix, candidates: Float[Array, "q c d"], *, rounds: int, starts: int
+    field: Field,
+    integrand: MaxType,
+    prefix: Prefix,
+    candidates: Float[Array, "q c d"],
+    *,
+    rounds: int | Int[Array, ""],
+    starts: int,
 ) -> tuple[Float[Array, "q d"], Float[Array, " c"], Int[Array, ""]]:
     """A pool of as many points as there are sets of candidates, the first set's values, and the evaluations made.
 
@@ -50,14 +56,14 @@ def _pick(  # noqa: PLR0913
     slot: Int[Array, ""],
     candidates: Float[Array, "c d"],
     *,
-    rounds: int,
+    rounds: int | Int[Array, ""],
     starts: int,
 ) -> Pick:
     """The best point to add: the candidates are scored, and the best of them climb for some rounds."""
 
     def worth(x: Float[Array, "p d"], prefix: Prefix = prefix) -> Float[Array, " p"]:
         each = scores(prefix, field, field.rows(x), integrand, slot)
-        return jnp.mean(integrand.value(jnp.maximum(each, prefix.best)), axis=1)
+        return jnp.mean(integrand.value(jnp.maximum(each, prefix.best[None, :])), axis=1)
 
     def value_and_gradient(x: Float[Array, "p d"]) -> tuple[Float[Array, " p"], Float[Array, "p d"]]:
         values, pull = jax.vjp(worth, x)

@@ -45,7 +45,7 @@ class MaxObjective:
         both = jnp.concatenate([sides, factor], axis=2), jnp.concatenate([self.prefix.normals, self.normals], axis=1)
         y = mean + jnp.einsum("ric,mc->rim", *both)
         best = jnp.max(self.integrand.score(y, mean), axis=1)
-        return jnp.mean(self.integrand.value(jnp.maximum(best, self.prefix.best)), axis=1)
+        return jnp.mean(self.integrand.value(jnp.maximum(best, self.prefix.best[None, :])), axis=1)
 
     def redraw(self, key: Array, samples: int) -> MaxObjective:
         """The same with fresh independent base samples."""
@@ -66,7 +66,7 @@ def _small_cholesky_jvp(primals: Any, tangents: Any) -> Any:
     inverse = jax.vmap(inverse_factor)(factor)
     middle = jnp.einsum("rij,rjk,rlk->ril", inverse, tangents[0], inverse)
     eye = jnp.eye(factor.shape[-1])
-    return factor, jnp.einsum("rij,rjk->rik", factor, jnp.tril(middle) * (1 - 0.5 * eye))
+    return factor, jnp.einsum("rij,rjk->rik", factor, jnp.tril(middle) * (1 - 0.5 * eye)[None])
 
 
 @pytree

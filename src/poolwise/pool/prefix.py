@@ -49,7 +49,8 @@ def factor_rows(prefix: Prefix, field: Field, rows: Rows) -> tuple[Float[Array, 
 def left_rows(prefix: Prefix, field: Field, rows: Rows) -> Float[Array, "p c"]:
     """The part of each point's row of the Cholesky factor that lies in the prefix's columns."""
     cross = field.covariances(rows.scaled, prefix.rows.scaled) - rows.k @ prefix.rows.w.T
-    return ((cross * prefix.taken) @ prefix.root.T) * prefix.taken
+    taken = prefix.taken[None, :]
+    return ((cross * taken) @ prefix.root.T) * taken
 
 
 def scores(prefix: Prefix, field: Field, rows: Rows, integrand: MaxType, slot: Int[Array, ""]) -> Float[Array, "p m"]:
@@ -80,7 +81,7 @@ def first_samples(prefix: Prefix, count: int) -> Prefix:
 def redrawn(prefix: Prefix, integrand: MaxType, normals: Float[Array, "m c"]) -> Prefix:
     """The same points with other base samples."""
     y = outcomes(prefix.rows.mean, inverse_factor(prefix.root), normals)
-    each = jnp.where(prefix.taken > 0, integrand.score(y, prefix.rows.mean[None, :]), -jnp.inf)
+    each = jnp.where(prefix.taken[None, :] > 0, integrand.score(y, prefix.rows.mean[None, :]), -jnp.inf)
     best = jnp.max(each, axis=1, initial=-jnp.inf)
     return Prefix(prefix.rows, prefix.root, prefix.taken, normals, best)
 

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from poolwise import checks
 from poolwise.acquisition.base_samples import normals
-from poolwise.acquisition.expectation import Base, Estimate, as_pytree, estimate, look_ahead
+from poolwise.acquisition.expectation import Base, Estimate, as_pytree, check_integrand, estimate, look_ahead
 from poolwise.acquisition.integrand import (
     ExpectedImprovement,
     MaxType,
@@ -100,6 +100,10 @@ def propose(  # noqa: PLR0913
         "posterior", posterior, Posterior, "give what fit(X, y) or GaussianProcess(...).condition(X, y) returns."
     )
     checks.count("q", q)
+    checks.count("seed", seed, least=0)
+    check_integrand(integrand)
+    if isinstance(maximizer, type) or not (isinstance(maximizer, Ascent) or callable(maximizer)):
+        raise InputError(f"maximizer: expected an instance such as Ascent() or Lbfgsb(), got {maximizer!r}.")
     limit = _limit(budget, deadline)
     until = None if limit.seconds is None else began + limit.seconds
     with jax.enable_x64(True):
@@ -108,16 +112,16 @@ def propose(  # noqa: PLR0913
         belief = _searchable(posterior)
         find = functools.partial(_find, maximizer, belief, limit=limit, until=until, seed=seed)
         found = _distinct(find(worth, q, waiting), waiting, seed, replicate)
-        judged, contributions = _judge(worth, posterior, found.pool, waiting, seed)
+        judged, contributions = _judge(worth, posterior, found.pool, waiting)
         if isinstance(worth, MaxType) and until is None and not judged.value > _nothing(worth):
             log.warning("propose: no base sample improves anywhere; the pool was chosen by upper confidence bound")
             found = _distinct(find(UpperConfidenceBound(), q, waiting), waiting, seed, replicate)
-            judged, contributions = _judge(worth, posterior, found.pool, waiting, seed)
+            judged, contributions = _judge(worth, posterior, found.pool, waiting)
     return Proposal(
         found.pool,
         float(judged.value),
         float(judged.error),
-        np.asarray(contributions),
+        contributions,
         found.evaluations,
         time.perf_counter() - began,
         functools.partial(_best_random, worth, posterior, q, waiting, seed),
@@ -143,9 +147,9 @@ def _searchable(posterior: Posterior) -> Posterior:
     """The posterior itself, or with a little more noise where its inverse would lose the digits a search needs."""
     process = posterior.process
     floor = NOISE_FLOOR * float(process.kernel.amplitude) ** 2
-    if float(np.min(process.noise)) >= floor:
+    if float(np.min(posterior.noise)) >= floor:
         return posterior
-    lifted = np.maximum(process.noise, floor)
+    lifted = np.maximum(posterior.noise, floor)
     return GaussianProcess(process.kernel, lifted, process.mean).condition(posterior.X, posterior.y)
 
 
@@ -163,8 +167,6 @@ def _find(  # noqa: PLR0913
     """Search with the default, or with a maximizer that knows nothing but a function on the cube."""
     if isinstance(maximizer, Ascent):
         return search(maximizer, posterior, integrand, q, pending, seed=seed, until=until)
-    if not callable(maximizer):
-        raise InputError(f"maximizer: expected Ascent(), Lbfgsb(), ..., got {type(maximizer).__name__}.")
     starts = acquisition_starts(posterior, integrand, q, pending, seed=seed)
     if isinstance(integrand, MaxType):
         objective: Any = max_objective(posterior, integrand, q, pending, samples=1024, seed=seed)[0]
@@ -214,8 +216,8 @@ def _nothing(integrand: MaxType) -> Any:
 
 
 def _judge(
-    integrand: Any, posterior: Posterior, pool: Float[np.ndarray, "q d"], pending: Float[np.ndarray, "w d"], seed: int
-) -> tuple[Estimate, Float[Array, " q"]]:
+    integrand: Any, posterior: Posterior, pool: Float[np.ndarray, "q d"], pending: Float[np.ndarray, "w d"]
+) -> tuple[Estimate, Float[np.ndarray, " q"]]:
     points = np.concatenate([pending, pool])
     z = normals(FRESH, len(points), seed=FRESH_SEED)
     if isinstance(integrand, MaxType):
@@ -260,5 +262,5 @@ def _judge_general(
 def _best_random(integrand: Any, posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"], seed: int) -> float:
     with jax.enable_x64(True):
         pools = np.random.default_rng([seed, 5]).random((256, q * posterior.dimension))
-        judge = general_objective(posterior, integrand, q, pending, samples=512, seed=FRESH_SEED)
+        judge = general_objective(posterior, integrand, q, pending, samples=FRESH, seed=FRESH_SEED)
         return float(jnp.max(jax.lax.map(judge, jnp.asarray(pools).reshape(8, 32, -1))))

@@ -1,0 +1,110 @@
+"""The search's view of a posterior agrees with the posterior itself, in value and gradient."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import poolwise as pw
+from poolwise.acquisition.base_samples import normals
+from poolwise.pool.ascent import general_objective, max_objective
+from poolwise.pool.field import JITTER, field_of
+from poolwise.pool.greedy import with_points
+from poolwise.pool.joint import value_and_gradient
+from poolwise.pool.prefix import factor_rows, first_samples, nobody
+
+RNG = np.random.default_rng(7)
+X, POOL, PENDING = RNG.random((20, 3)), RNG.random((4, 3)), RNG.random((2, 3))
+Y = np.sin(4 * X).sum(axis=1)
+NOBODY = np.zeros((0, 3))
+KERNELS = [pw.Matern12, pw.Matern32, pw.Matern52, pw.SquaredExponential]
+GOALS = [
+    pw.ExpectedImprovement(1.5),
+    pw.ProbabilityOfImprovement(1.5, 0.1),
+    pw.UpperConfidenceBound(),
+    pw.SimpleRegret(),
+]
+
+
+def belief(kernel=pw.Matern52):
+    return pw.GaussianProcess(kernel([0.4, 0.6, 0.9], 1.3), noise=1e-2, mean=0.2).condition(X, Y)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_field_rows_are_the_posterior(kernel):
+    """Means, and covariances made of k and w, are those of the posterior."""
+    posterior = belief(kernel)
+    with jax.enable_x64(True):
+        field = field_of(posterior)
+        rows = field.rows(jnp.asarray(POOL))
+        covariance = field.covariances(rows.scaled, rows.scaled) - rows.k @ rows.w.T
+    exact = posterior(POOL)
+
+    np.testing.assert_allclose(rows.mean, exact.mean, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(covariance, exact.covariance, rtol=0, atol=1e-6)  # Matern-1/2 at distance zero
+
+
+def test_factor_rows_are_rows_of_the_cholesky_factor():
+    """One more point needs only its own row of the factor, and that row is the full factor's last."""
+    posterior, goal = belief(), pw.SimpleRegret()
+    with jax.enable_x64(True):
+        field = field_of(posterior)
+        prefix = with_points(field, goal, nobody(field, jnp.asarray(normals(8, 4))), jnp.asarray(POOL[:3]))
+        left, pivot = factor_rows(prefix, field, field.rows(jnp.asarray(POOL[3:])))
+    jittered = posterior(POOL).covariance + JITTER * 1.3**2 * np.eye(4)
+
+    row = np.append(np.asarray(left)[0, :3], np.asarray(pivot))
+
+    np.testing.assert_allclose(row, np.linalg.cholesky(jittered)[3], rtol=0, atol=1e-8)
+    assert 0 == np.asarray(left)[0, 3]
+
+
+@pytest.mark.parametrize("goal", GOALS, ids=lambda goal: type(goal).__name__)
+@pytest.mark.parametrize("pending", [NOBODY, PENDING], ids=["alone", "pending"])
+def test_joint_objective_is_the_expectation(goal, pending):
+    """On the same base samples, the fast objective, the general one and `expectation` agree."""
+    posterior = belief()
+    with jax.enable_x64(True):
+        fast, _ = max_objective(posterior, goal, 4, pending, samples=64, seed=3)
+        plain = general_objective(posterior, goal, 4, pending, samples=64, seed=3)
+        flat = jnp.asarray(POOL.reshape(1, -1))
+        values = float(fast(flat)[0]), float(plain(flat)[0])
+    expected = pw.expectation(goal, posterior, POOL, pending=pending, samples=64, seed=3).value
+
+    np.testing.assert_allclose(values, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("goal", GOALS, ids=lambda goal: type(goal).__name__)
+def test_joint_gradient_is_that_of_central_differences(goal):
+    """Holding w constant loses nothing of the gradient."""
+    with jax.enable_x64(True):
+        objective, _ = max_objective(belief(), goal, 4, PENDING, samples=64, seed=3)
+        flat, step = POOL.reshape(1, -1), 1e-6
+        _, gradient = value_and_gradient(objective, jnp.asarray(flat))
+        moved = flat + step * np.concatenate([np.eye(12), -np.eye(12)])
+        values = np.asarray(objective(jnp.asarray(moved)))
+
+    np.testing.assert_allclose(gradient[0], (values[:12] - values[12:]) / (2 * step), rtol=1e-4, atol=1e-6)
+
+
+def test_fresh_samples_are_unbiased():
+    """The mean over redrawn objectives is the expectation, pending points included."""
+    posterior, goal = belief(), pw.ExpectedImprovement(1.5)
+    with jax.enable_x64(True):
+        objective, _ = max_objective(posterior, goal, 4, PENDING, samples=64, seed=0)
+        keys = jax.random.split(jax.random.key(1), 200)
+        flat = jnp.asarray(POOL.reshape(1, -1))
+        values = np.array([float(objective.redraw(key, 64)(flat)[0]) for key in keys])
+    exact = pw.expectation(goal, posterior, POOL, pending=PENDING, samples=2**16)
+
+    assert abs(values.mean() - exact.value) < 4 * values.std() / np.sqrt(len(values))
+
+
+def test_screening_uses_the_first_samples():
+    """Fewer base samples of the same prefix are its first ones."""
+    with jax.enable_x64(True):
+        _, prefix = max_objective(belief(), pw.SimpleRegret(), 2, PENDING, samples=64, seed=0)
+        few = first_samples(prefix, 16)
+
+    np.testing.assert_array_equal(few.best, prefix.best[:16])
+    np.testing.assert_array_equal(few.normals, prefix.normals[:16])

@@ -1,0 +1,164 @@
+"""Learned hyperparameters: the evidence's gradient, what `fit` finds, and data that would break it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tests.reference import gaussian_process as reference
+
+import poolwise as pw
+from poolwise.belief.gaussian_process import padded_data
+from poolwise.learning import Logs, bounds, log_evidence, log_posterior, product_distance
+
+KERNELS = [pw.Matern12, pw.Matern32, pw.Matern52, pw.SquaredExponential]
+rng = np.random.default_rng(0)
+POINTS = rng.random((60, 2))
+TRUTH = pw.GaussianProcess(pw.Matern52([0.2, 0.8], amplitude=1.0), noise=1e-3)
+OUTCOMES = pw.sample_paths(TRUTH, 1, features=4096, seed=3)(POINTS)[0] + np.sqrt(1e-3) * rng.standard_normal(60)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """One fit of the truth's data, which several tests look at."""
+    return pw.fit(POINTS, OUTCOMES)
+
+
+def hyperparameters(posterior):
+    kernel = posterior.process.kernel
+    return np.array([*kernel.lengthscale, kernel.amplitude, posterior.process.noise])
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.__name__)
+def test_gradient_of_the_evidence(kernel):
+    """The hand-written gradient against central differences, and against autodiff through JAX's own Cholesky."""
+    X, y = POINTS[:12], OUTCOMES[:12]
+    theta = np.log([0.4, 0.7, 1.3, 2e-2])
+
+    @jax.jit
+    def evidence(theta):
+        k = kernel(jnp.exp(theta[:2]), jnp.exp(theta[2] / 2))
+        L = jnp.linalg.cholesky(k(X, X) + jnp.exp(theta[3]) * jnp.eye(12))
+        half = jax.scipy.linalg.solve_triangular(L, jnp.stack([jnp.asarray(y), jnp.ones(12)], axis=1), lower=True)
+        m = half[:, 0] @ half[:, 1] / (half[:, 1] @ half[:, 1] + 1)
+        r = half[:, 0] - m * half[:, 1]
+        return -0.5 * (r @ r + m * m) - jnp.sum(jnp.log(jnp.diagonal(L))) - 6 * jnp.log(2 * jnp.pi)
+
+    with jax.enable_x64(True):
+        data = padded_data(jnp.asarray(X), jnp.asarray(y), jnp.asarray(0.0))
+        logs = Logs(*map(jnp.asarray, (theta[:2], theta[2], theta[3])))
+        value, slope, _ = jax.jit(lambda logs: log_evidence(logs, data, kernel, True))(logs)
+        automatic = jax.jit(jax.grad(evidence))(jnp.asarray(theta))
+        exact = float(evidence(jnp.asarray(theta)))
+        difference = reference.slope(lambda t: float(evidence(jnp.asarray(t))), theta, 1e-5)
+    gradient = np.array([*slope.lengthscale, slope.amplitude, slope.noise])
+
+    assert exact == pytest.approx(float(value), rel=1e-10)
+    np.testing.assert_allclose(automatic, gradient, rtol=1e-7)
+    np.testing.assert_allclose(difference, gradient, rtol=1e-5)
+
+
+def test_the_fit_is_a_stationary_point(learned):
+    """At the result the gradient of the log posterior is small; hyperparameters lie within their bounds."""
+    scale = np.std(OUTCOMES)
+    lengths, (amplitude, noise) = hyperparameters(learned)[:2], hyperparameters(learned)[2:]
+    theta = np.log([*lengths, amplitude**2 / scale**2, noise / scale**2])
+    with jax.enable_x64(True):
+        standard = jnp.asarray((OUTCOMES - OUTCOMES.mean()) / scale)
+        data = padded_data(jnp.asarray(POINTS), standard, jnp.asarray(0.0))
+        _, gradient = jax.jit(lambda theta: log_posterior(theta, data, pw.Matern52, True))(jnp.asarray(theta))
+
+    assert np.abs(gradient).max() < 0.02
+    assert ((bounds(2).low <= theta) & (theta <= bounds(2).high)).all()
+
+
+def test_lengthscales_are_recovered(learned):
+    """Sixty points of a known process: short and long lengthscales within a factor of two, and the noise's size."""
+    short, long, amplitude, noise = hyperparameters(learned)
+
+    assert 0.5 < short / 0.2 < 2
+    assert 0.5 < long / 0.8 < 2
+    assert 0.3 < amplitude < 3
+    assert 2e-4 < noise < 5e-3
+
+
+def test_predictions_of_the_fit(learned):
+    """Held-out outcomes of the same path are predicted within the error that the fit believes in."""
+    new = np.random.default_rng(9).random((50, 2))
+    truth = pw.sample_paths(TRUTH, 1, features=4096, seed=3)(new)[0]
+    normal = learned(new)
+    z_scores = (truth - normal.mean) / np.sqrt(np.diagonal(normal.covariance) + 1e-3)
+
+    assert 0.3 < np.sqrt(np.mean(z_scores**2)) < 2
+
+
+def test_affine_change_of_outcomes(learned):
+    """Other units, the same model: lengthscales stay, amplitude and noise scale, predictions move along."""
+    moved = pw.fit(POINTS, 1e4 - 250.0 * OUTCOMES)
+    new = np.array([[0.3, 0.4], [0.9, 0.2]])
+    scales = np.array([1, 1, 250, 250**2])
+
+    np.testing.assert_allclose(hyperparameters(learned) * scales, hyperparameters(moved), rtol=0.02)
+    np.testing.assert_allclose(1e4 - 250.0 * learned(new).mean, moved(new).mean, rtol=1e-5)
+
+
+def test_warm_start_leads_to_the_same_optimum(learned):
+    """Starting from an earlier round's result changes the way, not the end."""
+    earlier = pw.fit(POINTS[:50], OUTCOMES[:50])
+    warm = pw.fit(POINTS, OUTCOMES, start=earlier)
+
+    np.testing.assert_allclose(hyperparameters(learned), hyperparameters(warm), rtol=0.05)
+
+
+def test_same_arguments_same_fit(learned):
+    """Nothing is random that the seed does not say."""
+    again = pw.fit(POINTS, OUTCOMES)
+
+    np.testing.assert_array_equal(hyperparameters(learned), hyperparameters(again))
+
+
+@pytest.mark.parametrize("noise", [1e-3, np.full(60, 1e-3)], ids=["one", "each"])
+def test_known_noise_is_kept(noise, learned):
+    """Noise that the user knows, for all or for each observation, is not learned."""
+    posterior = pw.fit(POINTS, OUTCOMES, noise=noise)
+
+    np.testing.assert_array_equal(noise, posterior.noise)
+    np.testing.assert_allclose(learned.process.kernel.lengthscale, posterior.process.kernel.lengthscale, rtol=0.3)
+
+
+@pytest.mark.parametrize(
+    "X, y",
+    [
+        (POINTS[:5], np.full(5, 3.7)),
+        (POINTS[:5], np.zeros(5)),
+        (POINTS[:1], [2.0]),
+        (np.tile(POINTS[:1], (8, 1)), np.arange(8.0)),
+        (POINTS[:6], 1e140 * OUTCOMES[:6]),
+        (POINTS[:6], 1e-140 * OUTCOMES[:6]),
+        (POINTS[:6], [0, 0, 0, 0, 0, 1e9]),
+    ],
+    ids=["constant", "zeros", "one point", "coincident", "huge", "tiny", "outlier"],
+)
+def test_difficult_data_do_not_fail(X, y):
+    """Finite beliefs where there is little to learn, or too much."""
+    normal = pw.fit(X, y)([[0.1, 0.9], [0.5, 0.5]])
+
+    assert np.isfinite(normal.mean).all()
+    assert np.isfinite(normal.covariance).all()
+    assert (np.diagonal(normal.covariance) >= 0).all()
+
+
+def test_constant_outcomes_are_believed():
+    """What has always been 3.7 is expected to be 3.7 again."""
+    posterior = pw.fit(POINTS[:5], np.full(5, 3.7))
+
+    np.testing.assert_allclose([3.7, 3.7], posterior([[0.1, 0.9], [0.5, 0.5]]).mean, rtol=1e-6)
+
+
+def test_distances_by_products_are_those_by_differences():
+    """The faster form in `fit` rounds, but never below zero and exactly zero on the diagonal."""
+    with jax.enable_x64(True):
+        s = np.asarray(product_distance(jnp.asarray(POINTS)))
+
+    np.testing.assert_allclose(((POINTS[:, None] - POINTS[None]) ** 2).sum(-1), s, atol=1e-14)
+    assert s.min() == 0.0
+    np.testing.assert_array_equal(np.zeros(60), np.diagonal(s))
