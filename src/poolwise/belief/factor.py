@@ -1,7 +1,8 @@
 """Factors of covariances: a Cholesky that survives rank loss, and the inverse factor by matrix products.
 
 Large factorisations are recursive, down to blocks of 64: everything above is matrix products, which XLA runs on its own
-threads. LAPACK's threads underneath XLA's fight over the same cores (seen: a hundredfold slowdown on a busy machine).
+threads. LAPACK's threads underneath XLA's fight over the same cores (seen: a hundredfold slowdown on a busy machine);
+so LAPACK is called for nothing that it would share out to threads.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from jaxtyping import Array, Float
 JITTER_LADDER = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)
 SMALLEST_PIVOT = 1e-12  # a squared pivot below this share of the mean variance counts as rank loss
 BLOCK = 64
+SMALL = 16  # up to this size LAPACK solves on one thread
 
 
 @jax.custom_jvp
@@ -61,8 +63,24 @@ def _phi(inverse: Float[Array, "n n"], tangent: Float[Array, "n n"]) -> Float[Ar
 
 
 def inverse_factor(factor: Float[Array, "q q"]) -> Float[Array, "q q"]:
-    """L^-1 of a small lower factor."""
-    return jax.scipy.linalg.solve_triangular(factor, jnp.eye(factor.shape[0], dtype=factor.dtype), lower=True)
+    """L^-1 of a lower factor: by substitution if it is small, else by doubling blocks of the diagonal.
+
+        [A 0; B C]^-1 = [A^-1 0; -C^-1 B A^-1, C^-1]
+    """
+    q = factor.shape[0]
+    if q <= SMALL:
+        return jax.scipy.linalg.solve_triangular(factor, jnp.eye(q, dtype=factor.dtype), lower=True)
+    size = 1 << (q - 1).bit_length()
+    whole = jnp.eye(size, dtype=factor.dtype).at[:q, :q].set(factor)
+    blocks = 1 / jnp.diagonal(whole)[:, None, None]
+    while (half := blocks.shape[1]) < size:
+        count = size // (2 * half)
+        corners = jnp.diagonal(whole.reshape(count, 2 * half, count, 2 * half), axis1=0, axis2=2)[half:, :half]
+        first, second = blocks[0::2], blocks[1::2]
+        below = -second @ jnp.moveaxis(corners, 2, 0) @ first
+        top = jnp.concatenate([first, jnp.zeros_like(first)], axis=2)
+        blocks = jnp.concatenate([top, jnp.concatenate([below, second], axis=2)], axis=1)
+    return blocks[0, :q, :q]
 
 
 def inverse_root(covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:

@@ -1,0 +1,165 @@
+"""Speed beside BoTorch, on the reference problem: `make bench`. Results go to bench/results; measured cells are kept.
+
+Each cell runs our side and both of BoTorch's ways one after the other on the same problem; the common judge values all
+pools. Delete a CSV file, or pass --again, to measure its cells anew.
+"""
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import ours
+import peers
+import quiet
+import tables
+from problem import reference
+from rich.console import Console
+from rich.progress import track
+
+RESULTS = Path(__file__).resolve().parent / "results"
+SIZES, POOLS, GOALS = (64, 128, 248, 512, 1024), (1, 4, 8, 16, 32), ("ei", "ucb", "sr", "pi")
+console = Console(stderr=True)
+
+
+def known(path: Path) -> list[dict]:
+    """Rows of an earlier run."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [{key: _number(value) for key, value in row.items()} for row in csv.DictReader(file)]
+
+
+def _number(text: str) -> object:
+    if text in ("", "True", "False"):
+        return {"": None, "True": True, "False": False}[text]
+    try:
+        return int(text) if text.isdigit() else float(text)
+    except ValueError:
+        return text
+
+
+def cell(n: int, q: int, name: str) -> dict:
+    """One row of the table."""
+    mine = ours.pool(n, q, name)
+    row = {"n": n, "q": q, "integrand": name, "ours_seconds": min(mine["seconds"]), "ours_value": mine["value"]}
+    problem, still = reference(n), True
+    for way in ("joint", "sequential"):
+        result = peers.pool(n, q, name, way, 3 if q <= 8 else 2)
+        still = still and peers.is_quiet(result)
+        row |= {f"{way}_seconds": peers.seconds(result), f"{way}_value": peers.value(problem, result)}
+    return row | {"quiet": still}
+
+
+def table(cells: list[tuple[int, int, str]], again: bool) -> list[dict]:
+    """The rows of all cells, saved after each so that a stopped run goes on where it was."""
+    path = RESULTS / "speed.csv"
+    rows = [] if again else known(path)
+    have = {(row["n"], row["q"], row["integrand"]) for row in rows}
+    for n, q, name in track([c for c in cells if c not in have], "speed", console=console):
+        rows.append(cell(n, q, name))
+        rows.sort(key=lambda row: (row["q"], GOALS.index(row["integrand"]), row["n"]))
+        tables.write(rows, RESULTS, "speed")
+    return rows
+
+
+def alone(what: str, folder: str) -> dict:
+    """A measurement of ours in a fresh process, with programs kept in `folder`."""
+    with tempfile.TemporaryDirectory() as place:
+        out = Path(place) / "out.json"
+        command = [sys.executable, str(Path(__file__).with_name("ours.py")), what, "--json", str(out)]
+        environment = os.environ | {"POOLWISE_START": repr(time.time()), "POOLWISE_PROGRAMS": folder}
+        subprocess.run(command, check=True, env=environment)
+        return json.loads(out.read_text())
+
+
+def starts() -> dict:
+    """Cold start, a warm ask, a study's 31 rounds and peak memory, beside BoTorch."""
+    with tempfile.TemporaryDirectory() as folder:
+        result = {"cold, nothing on disk": alone("cold", folder)["seconds"]}
+        result["cold, programs on disk"] = min(alone("cold", folder)["seconds"] for _ in range(3))
+    with tempfile.TemporaryDirectory() as folder:
+        result["31 rounds, nothing on disk"] = alone("rounds", folder)["seconds"]
+        result["31 rounds, programs on disk"] = alone("rounds", folder)["seconds"]
+    mine = ours.ask()
+    result |= {"warm ask, n = 248": min(mine["seconds"]), "of which fit": mine["fit"], "of which pool": mine["pool"]}
+    result["peak memory at n = 2048, q = 32, GiB"] = alone("memory", "off")["gib"]
+    fits = [peers.fit(way=way) for way in ("joint", "sequential")]
+    result["BoTorch ask, n = 248"] = min(peers.seconds(fit) for fit in fits)
+    peers.cold()
+    result["BoTorch cold"] = peers.seconds(peers.cold())
+    result["BoTorch 31 rounds"] = peers.seconds(peers.rounds())
+    return {name: float(value) for name, value in result.items()}
+
+
+def floor(n: int = 248) -> dict:
+    """Time of a round of joint ascent over its floor: its floating-point work at the machine's matrix product rate."""
+    import jax
+    import jax.numpy as jnp
+
+    from poolwise.pool.ascent import Beginning, _advance, _race, max_objective
+
+    problem, q = reference(n), 8
+    with jax.enable_x64(True):
+        goal = ours.integrand("ei", problem.threshold)
+        objective, _ = max_objective(ours.posterior(problem), goal, q, np.zeros((0, 8)), samples=512, seed=0)
+        pools = np.random.default_rng(0).random((256, 8))
+        begin = Beginning(jnp.asarray(pools[:q]), jnp.asarray(pools), jnp.asarray(pools[:, 0]))
+        state = _race(objective, begin, jnp.zeros((16, 256)), 1)
+        rounds = [_best(lambda k=k: _advance(objective, state, k)) for k in (10, 40)]
+        rows = objective.field.data.shape[0]
+        square = jnp.ones((rows, rows))
+        product = jax.jit(lambda a: a @ a)
+        rate = 2 * rows**3 / _best(lambda: product(square))
+    work = 2 * q * rows**2 + 2 * 3 * q * rows * 8 + 2 * 2 * 512 * q * q
+    each = (rounds[1] - rounds[0]) / 30
+    return {"round, us": 1e6 * each, "floor, us": 1e6 * work / rate, "round over floor": each * rate / work}
+
+
+def _best(call) -> float:
+    import jax
+
+    jax.block_until_ready(call())
+    seconds = []
+    for _ in range(50):
+        began = time.perf_counter()
+        jax.block_until_ready(call())
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--full", action="store_true", help="all of n x q x integrand, hours; by default q = 8 and lines"
+    )
+    parser.add_argument("--again", action="store_true", help="measure known cells anew")
+    parser.add_argument("--only", choices=["table", "starts"], help="one part")
+    chosen = parser.parse_args()
+    lines = [(n, 8, name) for name in GOALS for n in SIZES] + [(248, q, "ei") for q in POOLS]
+    cells = (
+        [(n, q, name) for q in POOLS for name in GOALS for n in SIZES] if chosen.full else list(dict.fromkeys(lines))
+    )
+    since = quiet.now()
+    if chosen.only != "starts":
+        rows = table(cells, chosen.again)
+        print(tables.markdown(rows))
+        for name, at in (("n", {"q": 8, "integrand": "ei"}), ("q", {"n": 248, "integrand": "ei"})):
+            line = [row for row in rows if all(row[key] == value for key, value in at.items())]
+            slope = np.polyfit(np.log([row[name] for row in line]), np.log([row["ours_seconds"] for row in line]), 1)[0]
+            print(f"cost grows as {name}^{slope:.2f} (EI, others fixed)")
+    if chosen.only != "table":
+        result = starts() | floor()
+        (RESULTS / "starts.json").write_text(json.dumps(result, indent=1) + "\n")
+        print("\n".join(f"{name}: {value:.3g}" for name, value in result.items()))
+    console.print(f"others kept {quiet.elsewhere(since):.2f} cores busy meanwhile")
+
+
+if __name__ == "__main__":
+    main()
