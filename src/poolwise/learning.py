@@ -104,12 +104,13 @@ def fit(  # noqa: PLR0913
             raise InputError(f"y: has values beyond {LARGEST:g}; rescale the outcomes or leave those out.")
         shift, scale = _standardisation(outcomes)
         known = np.zeros(()) if noise is None else _variances(noise) / scale**2
-        standard = jnp.asarray((outcomes - shift) / scale)
-        data = padded_data(points, standard, jnp.asarray(known))
+        standard = (outcomes - shift) / scale
+        data = padded_data(points, jnp.asarray(standard), jnp.asarray(known))
         starts = _starts(points.shape[1], start, scale, seed)
         if len(starts) > 1 and len(outcomes) > SCOUTS:
             few = np.sort(np.random.default_rng([seed, 1]).permutation(len(outcomes))[:SCOUTS])
-            scouts = padded_data(points[few], standard[few], jnp.asarray(known[few] if known.ndim else known))
+            some = np.asarray(points)[few], standard[few], known[few] if known.ndim else known
+            scouts = padded_data(*map(jnp.asarray, some))
             starts = np.asarray(_climb(scouts, jnp.asarray(starts), kernel, noise is None)[0])[None]
         _, best, mean, value = _climb(data, jnp.asarray(starts), kernel, noise is None)
         if not math.isfinite(float(value)):

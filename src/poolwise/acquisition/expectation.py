@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from poolwise import checks
 from poolwise.acquisition.base_samples import normals
-from poolwise.acquisition.integrand import Integrand
+from poolwise.acquisition.integrand import Integrand, Probability, ProbabilityOfImprovement
 from poolwise.acquisition.region import Box, inside
 from poolwise.belief.factor import cholesky
 from poolwise.belief.gaussian_process import Posterior
@@ -136,6 +136,10 @@ def look_ahead(integrand: Any, posterior: Posterior, pool: Float[Array, "q d"]) 
 
 def estimate(integrand: Integrand, normal: Normal, base: Base, region: Box | None = None) -> Estimate:
     """The mean over base samples, written once; pure, for use inside compiled programs and other integrands."""
+    missed = integrand.missed() if region is None and isinstance(integrand, ProbabilityOfImprovement) else None
+    if missed is not None:
+        below = estimate(Probability(), normal, base, missed)
+        return Estimate(1 - below.value, below.error)
     values = sampled(integrand, normal, base.normals, region)
     if base.paired:
         values = values.reshape(-1, 2, *values.shape[1:]).mean(axis=1)

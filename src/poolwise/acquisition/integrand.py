@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from poolwise import checks
+from poolwise.acquisition.region import Box
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.belief.normal import Normal
 from poolwise.checks import Numbers
@@ -78,8 +79,8 @@ class ProbabilityOfImprovement(MaxType):
 
     `temperature` counts in units of `spread`, the spread of the outcomes (their standard deviation, say): scale
     outcomes, threshold and spread together and the value stays. The soft form is the probability of improvement under
-    extra logistic noise, and tends to the hard one as temperature^2. The hard form has no gradient by itself; for an
-    exact one integrate over the complement, `1 - expectation(Probability(), belief, region=Box(upper=threshold))`.
+    extra logistic noise, and tends to the hard one as temperature^2. A step has no gradient, so `expectation` takes the
+    hard form by its complement, one minus the probability of the box below the threshold: that is smooth [W17, 2].
     """
 
     threshold: Numbers
@@ -97,6 +98,10 @@ class ProbabilityOfImprovement(MaxType):
         if self.temperature is None:
             return jnp.where(excess > 0, 1.0, 0.0)  # left-continuous: equalling the threshold is no improvement
         return jax.nn.sigmoid(excess / (self.temperature * self.spread))
+
+    def missed(self) -> Box | None:
+        """The region whose probability is one minus the expectation, for the hard form."""
+        return Box(upper=self.threshold) if self.temperature is None else None
 
 
 @pytree

@@ -65,7 +65,7 @@ def _phi(inverse: Float[Array, "n n"], tangent: Float[Array, "n n"]) -> Float[Ar
 def inverse_factor(factor: Float[Array, "q q"]) -> Float[Array, "q q"]:
     """L^-1 of a lower factor: by substitution if it is small, else by doubling blocks of the diagonal.
 
-        [A 0; B C]^-1 = [A^-1 0; -C^-1 B A^-1, C^-1]
+    [A 0; B C]^-1 = [A^-1 0; -C^-1 B A^-1, C^-1]
     """
     q = factor.shape[0]
     if q <= SMALL:

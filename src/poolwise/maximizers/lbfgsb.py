@@ -111,11 +111,6 @@ def advance(value_and_gradient: ValueAndGradient, state: State, rounds: int | In
     )
 
 
-def alone(state: State, index: Int[Array, ""]) -> State:
-    """One start of many, to climb on by itself."""
-    return jax.tree.map(lambda leaf: leaf[index][None] if leaf.ndim else leaf, state)
-
-
 def _round(value_and_gradient: ValueAndGradient, now: State) -> State:
     """One trial step of every start, then its line search's verdict."""
     trials = jnp.clip(now.points + now.length[:, None] * now.direction, 0.0, 1.0)

@@ -28,6 +28,7 @@ from poolwise.pytree import pytree
 
 CHUNK = 8  # rounds of joint ascent between two looks at the clock
 RACE = 12  # rounds after which only the leader climbs on
+FEWER = 4  # greedy picks and the race need a fourth of the base samples; the last climb uses all
 SAMPLED = 16  # pools sampled from the acquisition function, of which the best are climbed
 
 
@@ -40,11 +41,11 @@ class Ascent:
     for `polish` rounds; all on the same `samples` fixed base samples.
     """
 
-    samples: int = 512
-    candidates: int = 256
-    starts: int = 4
+    samples: int = 1024
+    candidates: int = 128
+    starts: int = 8
     rounds: int = 12
-    lanes: int = 4
+    lanes: int = 2
     polish: int = 60
 
     def __post_init__(self) -> None:
@@ -82,7 +83,7 @@ def _objective(
     posterior: Posterior, integrand: MaxType, pending: Float[Array, "w d"], z: Float[Array, "m c"]
 ) -> tuple[MaxObjective, Prefix]:
     field, w = field_of(posterior), pending.shape[0]
-    roomy = with_points(field, integrand, nobody(field, z), pending)
+    roomy = with_points(field, integrand, nobody(field, z[: z.shape[0] // FEWER]), pending)
     tight = with_points(field, integrand, nobody(field, z[:, :w]), pending)
     return MaxObjective(field, integrand, tight, z[:, w:]), roomy
 
@@ -105,12 +106,10 @@ def search(  # noqa: PLR0913
     if isinstance(integrand, MaxType):
         objective, prefix = max_objective(posterior, integrand, q, pending, samples=settings.samples, seed=seed)
         starts = min(settings.starts, settings.candidates)
-        pool, values, spent = greedy(
-            objective.field, integrand, prefix, jnp.asarray(offered), rounds=settings.rounds, starts=starts
-        )
+        pool, values, spent = greedy(objective.field, integrand, prefix, offered, rounds=settings.rounds, starts=starts)
         beginning = Beginning(pool, jnp.asarray(offered[0]), values)
         return _polished(settings, objective, beginning, spent, seed=seed, until=until)
-    general = functools.partial(general_objective, posterior, integrand, samples=settings.samples // 2, seed=seed)
+    general = functools.partial(general_objective, posterior, integrand, samples=settings.samples // 4, seed=seed)
     beginning, spent = _general_greedy(settings, general, pending, offered, until=until)
     return _polished(settings, general(q, pending), beginning, spent, seed=seed, until=until)
 
@@ -177,13 +176,14 @@ def _late(until: float | None) -> bool:
 
 @functools.partial(jax.jit, static_argnames=("lanes",))
 def _race(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], lanes: int) -> lbfgsb.State:
-    """A short climb of the greedy pool and others side by side; the leader goes on alone, with its memory."""
+    """A short climb of the greedy pool and others side by side; the leader goes on alone, on all samples."""
     pool = beginning.pool.reshape(1, -1)
     if lanes == 1:
         return lbfgsb.init(pool, gtol=1e-4, ftol=1e-6)
-    starts = jnp.concatenate([pool, _sampled(objective, beginning, chance, lanes - 1)])
-    state = lbfgsb.ascend(functools.partial(value_and_gradient, objective), starts, rounds=RACE, gtol=1e-4, ftol=1e-6)
-    return lbfgsb.alone(state, jnp.argmax(state.values))
+    rough = objective.rough(FEWER)
+    starts = jnp.concatenate([pool, _sampled(rough, beginning, chance, lanes - 1)])
+    state = lbfgsb.ascend(functools.partial(value_and_gradient, rough), starts, rounds=RACE, gtol=1e-4, ftol=1e-6)
+    return lbfgsb.init(state.points[jnp.argmax(state.values)][None], gtol=1e-4, ftol=1e-6)
 
 
 def _sampled(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], count: int) -> Float[Array, "r p"]:

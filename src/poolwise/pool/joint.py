@@ -16,7 +16,7 @@ from poolwise.acquisition.integrand import MaxType
 from poolwise.belief.factor import inverse_factor
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.pool.field import JITTER, Field, hold
-from poolwise.pool.prefix import Prefix, left_rows, redrawn
+from poolwise.pool.prefix import Prefix, first_samples, left_rows, redrawn
 from poolwise.pytree import pytree
 
 
@@ -46,6 +46,11 @@ class MaxObjective:
         y = mean + jnp.einsum("ric,mc->rim", *both)
         best = jnp.max(self.integrand.score(y, mean), axis=1)
         return jnp.mean(self.integrand.value(jnp.maximum(best, self.prefix.best[None, :])), axis=1)
+
+    def rough(self, divisor: int) -> MaxObjective:
+        """The same on the first part of the base samples."""
+        m = self.normals.shape[0] // divisor
+        return MaxObjective(self.field, self.integrand, first_samples(self.prefix, m), self.normals[:m])
 
     def redraw(self, key: Array, samples: int) -> MaxObjective:
         """The same with fresh independent base samples."""
@@ -86,6 +91,11 @@ class GeneralObjective:
             return estimate(*look_ahead(self.integrand, self.posterior, pool), self.base).value
 
         return jax.vmap(one)(flat)
+
+    def rough(self, divisor: int) -> GeneralObjective:
+        """The same on the first part of the base samples."""
+        z = self.base.normals[: self.base.normals.shape[0] // divisor]
+        return GeneralObjective(self.posterior, self.integrand, self.pending, Base(z))
 
     def redraw(self, key: Array, samples: int) -> GeneralObjective:
         """The same with fresh independent base samples."""

@@ -35,7 +35,7 @@ from poolwise.precision import to_numpy
 
 log = logging.getLogger(__name__)
 
-FRESH = 2**11  # base samples, not those of the search, that judge the pool
+FRESH = 2**10  # base samples, not those of the search, that judge the pool
 FRESH_SEED = 2**31 - 1  # no seed of a search: always the same judge, so that proposals can be compared
 STARTS = 32  # pools that other maximizers start from, as in the paper
 NOISE_FLOOR = 1e-6  # relative to the kernel's variance: with less noise the inverse is too coarse to search with
@@ -111,7 +111,7 @@ def propose(  # noqa: PLR0913
         worth = as_pytree(integrand)
         belief = _searchable(posterior)
         find = functools.partial(_find, maximizer, belief, limit=limit, until=until, seed=seed)
-        found = _distinct(find(worth, q, waiting), waiting, seed, replicate)
+        found = _distinct(find(_climbable(worth), q, waiting), waiting, seed, replicate)
         judged, contributions = _judge(worth, posterior, found.pool, waiting)
         if isinstance(worth, MaxType) and until is None and not judged.value > _nothing(worth):
             log.warning("propose: no base sample improves anywhere; the pool was chosen by upper confidence bound")
@@ -151,6 +151,13 @@ def _searchable(posterior: Posterior) -> Posterior:
         return posterior
     lifted = np.maximum(posterior.noise, floor)
     return GaussianProcess(process.kernel, lifted, process.mean).condition(posterior.X, posterior.y)
+
+
+def _climbable(integrand: Any) -> Any:
+    """The integrand itself; a step, which has no slope, is searched in its soft form and judged as it is."""
+    if isinstance(integrand, ProbabilityOfImprovement) and integrand.temperature is None:
+        return ProbabilityOfImprovement(integrand.threshold, spread=integrand.spread)
+    return integrand
 
 
 def _find(  # noqa: PLR0913

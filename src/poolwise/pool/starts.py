@@ -59,7 +59,15 @@ def boltzmann(values: Float[np.ndarray, " c"], count: int, seed: int, *, heat: f
     return np.argsort(-keys, kind="stable")[:count]
 
 
-@functools.lru_cache(maxsize=8)
 def candidate_sets(sets: int, count: int, d: int, seed: int) -> Float[np.ndarray, "s c d"]:
-    """Sets of evenly spread candidates that differ from each other: one Sobol' sequence, dealt out in runs."""
-    return spread(sets * count, d, seed).reshape(sets, count, d)
+    """Sets of evenly spread candidates that differ from each other: one Sobol' sequence, dealt out in runs.
+
+    The sequence is always the same; the seed moves it around the torus, which costs microseconds.
+    """
+    shift = np.random.default_rng([seed, 6]).random(d)
+    return ((_sequence(sets * count, d) + shift) % 1.0).reshape(sets, count, d)
+
+
+@functools.lru_cache(maxsize=8)
+def _sequence(count: int, d: int) -> Float[np.ndarray, "c d"]:
+    return spread(count, d, seed=0)
