@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int
 from poolwise import checks
 from poolwise.acquisition.base_samples import normals
 from poolwise.acquisition.expectation import Base
-from poolwise.acquisition.integrand import MaxType
+from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.maximizers import lbfgsb
 from poolwise.pool.field import field_of
@@ -27,7 +27,7 @@ from poolwise.pool.starts import candidate_sets, near_best
 from poolwise.pytree import pytree
 
 CHUNK = 8  # rounds of joint ascent between two looks at the clock
-RACE = 12  # rounds after which only the leader climbs on
+RACE = 6  # rounds after which only the leader climbs on
 FEWER = 4  # greedy picks and the race need a fourth of the base samples; the last climb uses all
 SAMPLED = 16  # pools sampled from the acquisition function, of which the best are climbed
 
@@ -38,13 +38,14 @@ class Ascent:
 
     Each greedy pick scores `candidates` points and climbs from the best `starts` of them for `rounds` rounds. The pool
     that results, and the best `lanes - 1` of a few pools sampled from the acquisition function, then climb as wholes
-    for `polish` rounds; all on the same `samples` fixed base samples.
+    for `polish` rounds. Base samples are fixed: `samples` for the last climb, a fourth of them for what comes before.
+    A probability near one rests on the few samples that miss, so it takes twice as many, and all of them throughout.
     """
 
     samples: int = 1024
     candidates: int = 128
     starts: int = 8
-    rounds: int = 12
+    rounds: int = 8
     lanes: int = 2
     polish: int = 60
 
@@ -78,12 +79,17 @@ def max_objective(  # noqa: PLR0913
     return _objective(posterior, integrand, pending, normals(samples, len(pending) + q, seed=seed))
 
 
+def _fewer(integrand: Any) -> int:
+    """By how much to divide the samples of a rough search; a probability near one rests on the few that miss."""
+    return 1 if isinstance(integrand, ProbabilityOfImprovement) else FEWER
+
+
 @jax.jit
 def _objective(
     posterior: Posterior, integrand: MaxType, pending: Float[Array, "w d"], z: Float[Array, "m c"]
 ) -> tuple[MaxObjective, Prefix]:
     field, w = field_of(posterior), pending.shape[0]
-    roomy = with_points(field, integrand, nobody(field, z[: z.shape[0] // FEWER]), pending)
+    roomy = with_points(field, integrand, nobody(field, z[: z.shape[0] // _fewer(integrand)]), pending)
     tight = with_points(field, integrand, nobody(field, z[:, :w]), pending)
     return MaxObjective(field, integrand, tight, z[:, w:]), roomy
 
@@ -104,7 +110,8 @@ def search(  # noqa: PLR0913
     nearby = near_best(posterior, q * local, seed).reshape(q, local, d)
     offered = np.concatenate([sets, nearby], axis=1)
     if isinstance(integrand, MaxType):
-        objective, prefix = max_objective(posterior, integrand, q, pending, samples=settings.samples, seed=seed)
+        samples = settings.samples * (2 if isinstance(integrand, ProbabilityOfImprovement) else 1)
+        objective, prefix = max_objective(posterior, integrand, q, pending, samples=samples, seed=seed)
         starts = min(settings.starts, settings.candidates)
         pool, values, spent = greedy(objective.field, integrand, prefix, offered, rounds=settings.rounds, starts=starts)
         beginning = Beginning(pool, jnp.asarray(offered[0]), values)
@@ -180,7 +187,7 @@ def _race(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], lan
     pool = beginning.pool.reshape(1, -1)
     if lanes == 1:
         return lbfgsb.init(pool, gtol=1e-4, ftol=1e-6)
-    rough = objective.rough(FEWER)
+    rough = objective.rough(_fewer(objective.integrand))
     starts = jnp.concatenate([pool, _sampled(rough, beginning, chance, lanes - 1)])
     state = lbfgsb.ascend(functools.partial(value_and_gradient, rough), starts, rounds=RACE, gtol=1e-4, ftol=1e-6)
     return lbfgsb.init(state.points[jnp.argmax(state.values)][None], gtol=1e-4, ftol=1e-6)
