@@ -5,14 +5,14 @@ PEERS  := .venv-peers
 BIN    := $(VENV)/bin
 PIP    := -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test lint format bench paper clean
+.PHONY: help run test test-peers lint format bench paper clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run     choose a pool and draw it (out/first_pool.png)"
 	@echo "make test    format, lint, types and tests"
 	@echo "make bench   speed beside BoTorch, in an environment of its own"
-	@echo "make paper   the figures of the paper"
+	@echo "make paper   the example of the paper's Figure 1 (out/paper); the other figures are not there yet"
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -39,22 +39,28 @@ run: $(VENV)/run
 	$(BIN)/poolwise demo
 
 lint: $(VENV)/dev
-	$(BIN)/ruff format --check src tests
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench
 	$(BIN)/mypy
 
 format: $(VENV)/dev
-	$(BIN)/ruff check --fix src tests
-	$(BIN)/ruff format src tests
+	$(BIN)/ruff check --fix src tests bench
+	$(BIN)/ruff format src tests bench
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow'
 
 bench: $(VENV)/run $(PEERS)/made
 	$(BIN)/python bench/speed.py
+	$(BIN)/python bench/maximizers.py
 
+# Agreement with BoTorch on the same base samples, in the environment that has it.
+test-peers: $(PEERS)/made
+	$(PEERS)/bin/python -m pytest tests/peer
+
+# Figure 1's example; the other figures and tables are not there yet.
 paper: $(VENV)/run
-	$(BIN)/poolwise paper figure1
+	$(BIN)/poolwise demo --out out/paper
 
 clean:
 	rm -rf $(VENV) $(PEERS) out .mypy_cache .pytest_cache .ruff_cache .hypothesis

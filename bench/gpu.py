@@ -47,7 +47,7 @@ def _together(posteriors, thresholds, z, offered, chance, starts):
     """Pools of many studies: the search of one, mapped over all."""
 
     def one(posterior, threshold):
-        objective, prefix = _objective(posterior, pw.ExpectedImprovement(threshold), jnp.zeros((0, 8)), z)
+        objective, prefix = _objective(posterior, pw.ExpectedImprovement(threshold), jnp.zeros((0, 8)), jnp.zeros(0), z)
         pool, values, _ = greedy(objective.field, objective.integrand, prefix, offered, rounds=12, starts=starts)
         state = _race(objective, Beginning(pool, offered[0], values), chance, 2)
         return _advance(objective, state, 60).points

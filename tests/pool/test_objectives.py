@@ -49,7 +49,7 @@ def test_factor_rows_are_rows_of_the_cholesky_factor():
     posterior, goal = belief(), pw.SimpleRegret()
     with jax.enable_x64(True):
         field = field_of(posterior)
-        prefix = with_points(field, goal, nobody(field, jnp.asarray(normals(8, 4))), jnp.asarray(POOL[:3]))
+        prefix = with_points(field, goal, nobody(field, jnp.asarray(normals(8, 4))), jnp.asarray(POOL[:3]), jnp.ones(3))
         left, pivot = factor_rows(prefix, field, field.rows(jnp.asarray(POOL[3:])))
     jittered = posterior(POOL).covariance + JITTER * 1.3**2 * np.eye(4)
 

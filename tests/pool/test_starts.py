@@ -5,7 +5,7 @@ import numpy as np
 
 import poolwise as pw
 from poolwise.pool.proposal import acquisition_starts
-from poolwise.pool.starts import boltzmann, candidate_sets, marginal_pools, near_best, spread
+from poolwise.pool.starts import boltzmann, candidate_sets, marginal_pools, near_best, spread, with_room
 
 RNG = np.random.default_rng(5)
 
@@ -81,3 +81,14 @@ def test_starts_from_the_acquisition_function_are_better_than_uniform_ones():
         return np.mean([pw.expectation(goal, posterior, pool).value for pool in pools])
 
     assert mean(starts) > mean(uniform)
+
+
+def test_pending_points_come_in_buckets():
+    """1 to 8 pending points share a shape; their base samples and the pool's stay as they were."""
+    normals = RNG.standard_normal((4, 5))
+    room = with_room(RNG.random((3, 2)), normals)
+
+    assert (8, 2) == room.points.shape
+    assert [1, 1, 1, 0, 0, 0, 0, 0] == room.taken.tolist()
+    np.testing.assert_array_equal(normals, room.normals[:, [0, 1, 2, 8, 9]])
+    assert (0, 2) == with_room(np.zeros((0, 2)), normals).points.shape

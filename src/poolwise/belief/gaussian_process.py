@@ -19,6 +19,7 @@ from poolwise.errors import InputError
 from poolwise.precision import double, to_numpy
 from poolwise.pytree import pytree
 
+SMALLEST_VARIANCE = 1e-11  # of a noise-free outcome, relative to the prior's; what is less is rounding
 LOG_TAU = math.log(2 * math.pi)
 
 
@@ -172,7 +173,10 @@ def _predict(posterior: Posterior, pool: Float[Array, "q d"]) -> Normal:
     cross = cross_covariance(posterior, pool)
     whitened = cross @ posterior.root.T
     mean = posterior.process.mean + cross @ posterior.weights
-    return Normal(mean, covariances(kernel, pool, pool) - whitened @ whitened.T)
+    covariance = covariances(kernel, pool, pool) - whitened @ whitened.T
+    # At a point that was observed without noise nothing is left but rounding, which may be negative.
+    short = jnp.maximum(SMALLEST_VARIANCE * jnp.asarray(kernel.amplitude) ** 2 - jnp.diagonal(covariance), 0.0)
+    return Normal(mean, covariance + jnp.diag(short))
 
 
 @jax.jit

@@ -23,7 +23,7 @@ from poolwise.pool.field import field_of
 from poolwise.pool.greedy import greedy, with_points
 from poolwise.pool.joint import GeneralObjective, MaxObjective, value_and_gradient
 from poolwise.pool.prefix import Prefix, nobody
-from poolwise.pool.starts import candidate_sets, near_best
+from poolwise.pool.starts import candidate_sets, near_best, with_room
 from poolwise.pytree import pytree
 
 CHUNK = 8  # rounds of joint ascent between two looks at the clock
@@ -55,6 +55,27 @@ class Ascent:
         checks.count("polish", self.polish, least=0)
 
 
+@dataclass(frozen=True)
+class Limit:
+    """When a search must end: a moment on the clock, a number of evaluations, both or neither."""
+
+    until: float | None = None
+    evaluations: int | None = None
+
+    def late(self) -> bool:
+        """Whether the moment has come."""
+        return self.until is not None and time.perf_counter() >= self.until
+
+    def chunks(self, rounds: int, spent: Any) -> Iterator[int]:
+        """All rounds of a single lane at once; or, with a clock to watch, a few at a time until it is late."""
+        if self.evaluations is not None:
+            rounds = max(0, min(rounds, self.evaluations - int(spent)))
+        for done in range(0, rounds, CHUNK if self.until is not None else max(rounds, 1)):
+            if self.late():
+                return
+            yield min(CHUNK, rounds - done) if self.until is not None else rounds
+
+
 @dataclass(frozen=True, eq=False)
 class Found:
     """A pool that a search ended with, and what it cost."""
@@ -76,7 +97,7 @@ def max_objective(  # noqa: PLR0913
     posterior: Posterior, integrand: MaxType, q: int, pending: Float[np.ndarray, "w d"], *, samples: int, seed: int
 ) -> tuple[MaxObjective, Prefix]:
     """The joint objective beside pending points, and the same prefix with q free slots for greedy picks."""
-    return _objective(posterior, integrand, pending, normals(samples, len(pending) + q, seed=seed))
+    return _objective(posterior, integrand, *with_room(pending, normals(samples, len(pending) + q, seed=seed)))
 
 
 def _fewer(integrand: Any) -> int:
@@ -86,11 +107,15 @@ def _fewer(integrand: Any) -> int:
 
 @jax.jit
 def _objective(
-    posterior: Posterior, integrand: MaxType, pending: Float[Array, "w d"], z: Float[Array, "m c"]
+    posterior: Posterior,
+    integrand: MaxType,
+    pending: Float[Array, "w d"],
+    taken: Float[Array, " w"],
+    z: Float[Array, "m c"],
 ) -> tuple[MaxObjective, Prefix]:
     field, w = field_of(posterior), pending.shape[0]
-    roomy = with_points(field, integrand, nobody(field, z[: z.shape[0] // _fewer(integrand)]), pending)
-    tight = with_points(field, integrand, nobody(field, z[:, :w]), pending)
+    roomy = with_points(field, integrand, nobody(field, z[: z.shape[0] // _fewer(integrand)]), pending, taken)
+    tight = with_points(field, integrand, nobody(field, z[:, :w]), pending, taken)
     return MaxObjective(field, integrand, tight, z[:, w:]), roomy
 
 
@@ -102,7 +127,7 @@ def search(  # noqa: PLR0913
     pending: Float[np.ndarray, "w d"],
     *,
     seed: int,
-    until: float | None,
+    limit: Limit,
 ) -> Found:
     """Greedy picks, then joint ascent; incremental picks where the integrand allows them."""
     d, local = posterior.dimension, settings.candidates // 8
@@ -115,10 +140,10 @@ def search(  # noqa: PLR0913
         starts = min(settings.starts, settings.candidates)
         pool, values, spent = greedy(objective.field, integrand, prefix, offered, rounds=settings.rounds, starts=starts)
         beginning = Beginning(pool, jnp.asarray(offered[0]), values)
-        return _polished(settings, objective, beginning, spent, seed=seed, until=until)
+        return _polished(settings, objective, beginning, spent, seed=seed, limit=limit)
     general = functools.partial(general_objective, posterior, integrand, samples=settings.samples // 4, seed=seed)
-    beginning, spent = _general_greedy(settings, general, pending, offered, until=until)
-    return _polished(settings, general(q, pending), beginning, spent, seed=seed, until=until)
+    beginning, spent = _general_greedy(settings, general, pending, offered, limit=limit)
+    return _polished(settings, general(q, pending), beginning, spent, seed=seed, limit=limit)
 
 
 def general_objective(  # noqa: PLR0913
@@ -135,7 +160,7 @@ def _general_greedy(
     pending: Float[np.ndarray, "w d"],
     offered: Float[np.ndarray, "q c d"],
     *,
-    until: Any,
+    limit: Limit,
 ) -> tuple[Beginning, int]:
     """Greedy picks for an integrand that is not a maximum: each pick is a pool of one beside those before it."""
     before, spent, first = pending, 0, None
@@ -144,7 +169,7 @@ def _general_greedy(
         values = np.nan_to_num(np.asarray(_values(objective, jnp.asarray(candidates))), nan=-np.inf)
         first = values if first is None else first
         best = candidates[np.argsort(-values, kind="stable")[: settings.starts]]
-        end = _climb(objective, jnp.asarray(best), 1 if _late(until) else settings.rounds)
+        end = _climb(objective, jnp.asarray(best), 1 if limit.late() else settings.rounds)
         before = np.concatenate([before, np.asarray(end.points)[[int(jnp.argmax(end.values))]]])
         spent += len(candidates) + int(end.evaluations.sum())
     pool = jnp.asarray(before[len(pending) :])
@@ -152,33 +177,18 @@ def _general_greedy(
 
 
 def _polished(  # noqa: PLR0913
-    settings: Ascent, objective: Any, beginning: Beginning, spent: Any, *, seed: int, until: float | None
+    settings: Ascent, objective: Any, beginning: Beginning, spent: Any, *, seed: int, limit: Limit
 ) -> Found:
     """Joint ascent, in chunks where there is a clock to watch."""
     q, d = beginning.pool.shape
     chance = np.random.default_rng([seed, 4]).gumbel(size=(SAMPLED, beginning.points.shape[0]))
     state = _race(objective, beginning, chance, settings.lanes)
-    for rounds in _chunks(settings.polish, until):
+    for rounds in limit.chunks(settings.polish, spent):
         state = _advance(objective, state, rounds)
-        if until is not None and bool(state.done.all()):
+        if limit.until is not None and bool(state.done.all()):
             break
     best = np.asarray(state.points).reshape(q, d)
     return Found(best, int(spent) + int(state.evaluations.sum()))
-
-
-def _chunks(rounds: int, until: float | None) -> Iterator[int]:
-    """All rounds at once; or, with a clock to watch, a few at a time until it is late."""
-    if until is None:
-        yield rounds
-        return
-    for done in range(0, rounds, CHUNK):
-        if _late(until):
-            return
-        yield min(CHUNK, rounds - done)
-
-
-def _late(until: float | None) -> bool:
-    return until is not None and time.perf_counter() >= until
 
 
 @functools.partial(jax.jit, static_argnames=("lanes",))

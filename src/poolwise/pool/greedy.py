@@ -75,12 +75,15 @@ def _pick(  # noqa: PLR0913
     return end.points[jnp.argmax(end.values)], values, candidates.shape[0] + jnp.sum(end.evaluations)
 
 
-def with_points(field: Field, integrand: MaxType, prefix: Prefix, points: Float[Array, "w d"]) -> Prefix:
-    """The prefix with given points, such as pending ones, in its first slots."""
+def with_points(
+    field: Field, integrand: MaxType, prefix: Prefix, points: Float[Array, "w d"], taken: Float[Array, " w"]
+) -> Prefix:
+    """The prefix with given points, such as pending ones, in its first slots; those not taken stay free."""
 
-    def step(carry: Prefix, offered: tuple[Array, Array]) -> tuple[Prefix, None]:
-        slot, point = offered
-        return extended(carry, field, field.rows(point[None]), integrand, slot), None
+    def step(carry: Prefix, offered: tuple[Array, Array, Array]) -> tuple[Prefix, None]:
+        slot, point, real = offered
+        longer = extended(carry, field, field.rows(point[None]), integrand, slot)
+        return jax.tree.map(lambda new, old: jnp.where(real > 0, new, old), longer, carry), None
 
     count = points.shape[0]
-    return jax.lax.scan(step, prefix, (jnp.arange(count), points))[0] if count else prefix
+    return jax.lax.scan(step, prefix, (jnp.arange(count), points, taken))[0] if count else prefix

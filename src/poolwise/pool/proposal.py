@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from poolwise import checks
 from poolwise.acquisition.base_samples import normals
@@ -26,11 +26,12 @@ from poolwise.acquisition.integrand import (
 from poolwise.belief.factor import cholesky
 from poolwise.belief.gaussian_process import GaussianProcess, Posterior
 from poolwise.belief.normal import outcomes
+from poolwise.belief.padding import masked
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.maximizers.climb import Budget, Maximizer
-from poolwise.pool.ascent import Ascent, Found, general_objective, max_objective, search
-from poolwise.pool.starts import marginal_pools, near_best, spread
+from poolwise.pool.ascent import Ascent, Found, Limit, general_objective, max_objective, search
+from poolwise.pool.starts import marginal_pools, near_best, spread, with_room
 from poolwise.precision import to_numpy
 
 log = logging.getLogger(__name__)
@@ -86,7 +87,8 @@ def propose(  # noqa: PLR0913
 
     `pending` points are being evaluated already; they count in the integral and stay where they are. `maximizer` is how
     the value is climbed: `Ascent()`, greedy and then joint, or any other maximizer on the whole pool at once. `budget`
-    limits evaluations or seconds; `deadline` is a limit in seconds, after which the best pool so far is returned.
+    limits evaluations or seconds (greedy picks are always made); `deadline` is a limit in seconds, after which the best
+    pool so far is returned.
     Points differ from each other and from pending ones, unless `replicate` is set. The same arguments give the same
     pool, unless a clock ends the search.
 
@@ -105,15 +107,14 @@ def propose(  # noqa: PLR0913
     if isinstance(maximizer, type) or not (isinstance(maximizer, Ascent) or callable(maximizer)):
         raise InputError(f"maximizer: expected an instance such as Ascent() or Lbfgsb(), got {maximizer!r}.")
     limit = _limit(budget, deadline)
-    until = None if limit.seconds is None else began + limit.seconds
     with jax.enable_x64(True):
         waiting = _pending(posterior, pending)
         worth = as_pytree(integrand)
         belief = _searchable(posterior)
-        find = functools.partial(_find, maximizer, belief, limit=limit, until=until, seed=seed)
+        find = functools.partial(_find, maximizer, belief, limit=limit, began=began, seed=seed)
         found = _distinct(find(_climbable(worth), q, waiting), waiting, seed, replicate)
         judged, contributions = _judge(worth, posterior, found.pool, waiting)
-        if isinstance(worth, MaxType) and until is None and not judged.value > _nothing(worth):
+        if isinstance(worth, MaxType) and limit.seconds is None and not judged.value > _nothing(worth):
             log.warning("propose: no base sample improves anywhere; the pool was chosen by upper confidence bound")
             found = _distinct(find(UpperConfidenceBound(), q, waiting), waiting, seed, replicate)
             judged, contributions = _judge(worth, posterior, found.pool, waiting)
@@ -168,12 +169,13 @@ def _find(  # noqa: PLR0913
     pending: Float[np.ndarray, "w d"],
     *,
     limit: Budget,
-    until: float | None,
+    began: float,
     seed: int,
 ) -> Found:
     """Search with the default, or with a maximizer that knows nothing but a function on the cube."""
     if isinstance(maximizer, Ascent):
-        return search(maximizer, posterior, integrand, q, pending, seed=seed, until=until)
+        until = None if limit.seconds is None else began + limit.seconds
+        return search(maximizer, posterior, integrand, q, pending, seed=seed, limit=Limit(until, limit.evaluations))
     starts = acquisition_starts(posterior, integrand, q, pending, seed=seed)
     if isinstance(integrand, MaxType):
         objective: Any = max_objective(posterior, integrand, q, pending, samples=1024, seed=seed)[0]
@@ -225,26 +227,32 @@ def _nothing(integrand: MaxType) -> Any:
 def _judge(
     integrand: Any, posterior: Posterior, pool: Float[np.ndarray, "q d"], pending: Float[np.ndarray, "w d"]
 ) -> tuple[Estimate, Float[np.ndarray, " q"]]:
-    points = np.concatenate([pending, pool])
-    z = normals(FRESH, len(points), seed=FRESH_SEED)
-    if isinstance(integrand, MaxType):
-        return to_numpy(_judge_max(integrand, posterior, points, z, len(pool)))
-    return to_numpy(_judge_general(integrand, posterior, points, z, len(pool)))
+    """The value of a pool on fresh samples, and what each of its points contributes."""
+    z = normals(FRESH, len(pending) + len(pool), seed=FRESH_SEED)
+    if not isinstance(integrand, MaxType):
+        return to_numpy(_judge_general(integrand, posterior, np.concatenate([pending, pool]), z, len(pool)))
+    room = with_room(pending, z)
+    points, live = np.concatenate([room.points, pool]), np.append(room.taken, np.ones(len(pool))) > 0
+    return to_numpy(_judge_max(integrand, posterior, points, live, room.normals, len(pool)))
 
 
 @functools.partial(jax.jit, static_argnames=("q",))
-def _judge_max(
-    integrand: MaxType, posterior: Posterior, points: Float[Array, "p d"], z: Float[Array, "m p"], q: int
+def _judge_max(  # noqa: PLR0913
+    integrand: MaxType,
+    posterior: Posterior,
+    points: Float[Array, "p d"],
+    live: Bool[Array, " p"],
+    z: Float[Array, "m p"],
+    q: int,
 ) -> tuple[Estimate, Float[Array, " q"]]:
-    """The value on fresh samples; and what is lost where a sample's best score is one point's alone."""
+    """A point contributes where a sample's best score is its own, as much as the second best is worth less."""
     normal = posterior(points)
-    y = outcomes(jnp.asarray(normal.mean), cholesky(jnp.asarray(normal.covariance)), z)
-    each = integrand.score(y, jnp.asarray(normal.mean)[None, :])
-    whole = estimate(integrand, normal, Base(z))
-    if points.shape[0] == 1:
-        return whole, whole.value[None]
-    top, order = jax.lax.top_k(each, 2)
-    lost = integrand.value(top[:, 0]) - integrand.value(top[:, 1])
+    mean, factor = jnp.asarray(normal.mean), cholesky(masked(jnp.asarray(normal.covariance), live))
+    each = jnp.where(live[None, :], integrand.score(outcomes(mean, factor, z), mean[None, :]), -jnp.inf)
+    top, order = jax.lax.top_k(jnp.concatenate([each, jnp.full((z.shape[0], 1), -jnp.inf)], axis=1), 2)
+    values = integrand.value(top[:, 0])
+    whole = Estimate(jnp.mean(values), jnp.std(values) / jnp.sqrt(z.shape[0]))
+    lost = jnp.where(jnp.isfinite(top[:, 1]), values - integrand.value(top[:, 1]), values)
     mine = order[:, :1] == jnp.arange(points.shape[0] - q, points.shape[0])[None, :]
     return whole, jnp.mean(jnp.where(mine, lost[:, None], 0.0), axis=0)
 

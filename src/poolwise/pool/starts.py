@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -22,6 +22,27 @@ def spread(count: int, d: int, seed: int) -> Float[np.ndarray, "c d"]:
     with warnings.catch_warnings():  # a count that is no power of two
         warnings.simplefilter("ignore", UserWarning)
         return np.asarray(qmc.Sobol(d, rng=np.random.default_rng(seed)).random(count))
+
+
+class Room(NamedTuple):
+    """Pending points in a bucket of slots, and base samples for those slots and the pool's."""
+
+    points: Float[np.ndarray, "w d"]
+    taken: Float[np.ndarray, " w"]
+    normals: Float[np.ndarray, "m c"]
+
+
+def with_room(pending: Float[np.ndarray, "w d"], normals: Float[np.ndarray, "m c"]) -> Room:
+    """Pad pending points to 0, 8, 16, 32, ... slots, so that workers who come and go do not cost compilations.
+
+    Free slots get base samples of zero: those of the pending points and of the pool stay as they were.
+    """
+    w, d = pending.shape
+    slots = 0 if w == 0 else max(8, 1 << (w - 1).bit_length())
+    free = np.zeros((normals.shape[0], slots - w))
+    points = np.concatenate([pending, np.full((slots - w, d), 0.5)])
+    taken = (np.arange(slots) < w).astype(float)
+    return Room(points, taken, np.concatenate([normals[:, :w], free, normals[:, w:]], axis=1))
 
 
 def near_best(posterior: Posterior, count: int, seed: int) -> Float[np.ndarray, "c d"]:

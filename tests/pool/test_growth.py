@@ -1,0 +1,50 @@
+"""A study that grows meets few shapes, so it compiles few programs."""
+
+import numpy as np
+
+import poolwise as pw
+from poolwise import learning
+from poolwise.belief import gaussian_process
+from poolwise.belief.padding import bucket
+from poolwise.pool import ascent, greedy, proposal
+
+PROGRAMS = {
+    "climb": learning._climb,
+    "condition": gaussian_process._condition,
+    "objective": ascent._objective,
+    "greedy": greedy.greedy,
+    "race": ascent._race,
+    "advance": ascent._advance,
+    "judge": proposal._judge_max,
+}
+
+
+def test_a_study_from_8_to_256_meets_at_most_four_shapes_of_each_program():
+    """Fit, warm from the round before, and propose; rounds that share a bucket are skipped but for its two ends."""
+    counts = list(range(8, 257, 8))
+    ends = [n for n in counts if bucket(n) != bucket(n + 8) or bucket(n) != bucket(n - 8) or n == 8]
+    rng = np.random.default_rng(0)
+    X, y, belief = rng.random((256, 3)), rng.standard_normal(256), None
+    before = {name: program._cache_size() for name, program in PROGRAMS.items()}
+    settings = pw.Ascent(samples=64, candidates=16, starts=2, rounds=2, polish=2)
+    for seed, n in enumerate(ends):
+        belief = pw.fit(X[:n], y[:n], start=belief)
+        pw.propose(belief, pw.ExpectedImprovement(y[:n].max()), q=2, seed=seed, maximizer=settings)
+    met = {name: program._cache_size() - before[name] for name, program in PROGRAMS.items()}
+
+    assert {8, 64, 72, 128, 136, 256} == set(ends)
+    assert all(1 <= count <= 4 for count in met.values()), met
+
+
+def test_workers_that_come_and_go_cost_no_compilation():
+    """One to eight pending points are one shape."""
+    rng = np.random.default_rng(0)
+    X, y = rng.random((16, 2)), rng.standard_normal(16)
+    belief = pw.fit(X, y)
+    settings = pw.Ascent(samples=64, candidates=16, starts=2, rounds=2, polish=2)
+    sizes = []
+    for waiting in (2, 1, 5, 8):
+        pw.propose(belief, pw.UpperConfidenceBound(), q=2, pending=X[:waiting] + 0.01, maximizer=settings)
+        sizes.append([program._cache_size() for name, program in PROGRAMS.items() if name != "climb"])
+
+    assert sizes[0] == sizes[1] == sizes[2] == sizes[3]
