@@ -84,3 +84,13 @@ def test_gradient_is_finite_at_rank_loss(q):
 
     assert np.isfinite(reverse).all()
     assert np.isfinite(forward).all()
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_pure_rounding_has_a_factor(sign):
+    """Coincident noise-free outcomes leave a matrix of rounding errors, maybe negative: the ladder reaches it."""
+    with jax.enable_x64(True):
+        factor = np.asarray(cholesky(jnp.full((8, 8), sign * 2e-16)))
+
+    assert np.isfinite(factor).all()
+    assert np.abs(factor).max() < 1e-6

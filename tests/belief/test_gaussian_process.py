@@ -141,14 +141,3 @@ def test_gradient_in_outcomes_and_hyperparameters(plane):
 
     np.testing.assert_allclose(reference.slope(lambda v: mean(v, 0.5), y), by_y, atol=1e-8)
     np.testing.assert_allclose(reference.slope(lambda v: mean(y, v[0]), np.array([0.5])), [by_length], atol=1e-8)
-
-
-def test_variance_at_noise_free_data_is_never_negative():
-    """What is left there is rounding; it must not reach a Cholesky factor as a negative variance."""
-    rng = np.random.default_rng(0)
-    X = rng.random((30, 2))
-    posterior = pw.GaussianProcess(pw.SquaredExponential(0.8, amplitude=3.0)).condition(X, np.sin(X.sum(axis=1)))
-    variances = np.diagonal(posterior(np.concatenate([X, X[:5]])).covariance)
-
-    assert (variances > 0).all()
-    assert variances.max() < 1e-6

@@ -33,7 +33,7 @@ FAR = 1e6  # an infinite or farther bound in units of z; its lower-tail log prob
 class Box:
     """The outcomes with lower <= y_i <= upper for each point; numbers for all points, or vectors.
 
-    >>> Box(upper=1.0).lower
+    >>> float(Box(upper=1.0).lower)
     -inf
     """
 

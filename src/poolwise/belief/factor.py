@@ -13,8 +13,8 @@ from jaxtyping import Array, Float
 
 # Relative to the mean variance. The first rung changes nothing: a well-conditioned covariance is factorised as it is.
 # The second is the square root of rounding: less would make the factor's slope at coincident points pure noise.
-# Past 1e-2 the matrix is no covariance.
-JITTER_LADDER = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)
+# The last two are for matrices that are nothing but rounding, such as outcomes that were observed without noise.
+JITTER_LADDER = (0.0, 1e-8, 1e-6, 1e-4, 1e-2, 1.0, 100.0)
 SMALLEST_PIVOT = 1e-12  # a squared pivot below this share of the mean variance counts as rank loss
 BLOCK = 64
 SMALL = 16  # up to this size LAPACK solves on one thread
@@ -24,9 +24,9 @@ SMALL = 16  # up to this size LAPACK solves on one thread
 def cholesky(covariance: Float[Array, "q q"]) -> Float[Array, "q q"]:
     """The lower factor of a covariance that may have lost rank, finite in value and gradient.
 
-    Each rung of `JITTER_LADDER`, times the mean variance, is added to the diagonal until every squared pivot is at
-    least half of what was added (on the first rung: `SMALLEST_PIVOT`). Coincident points lose rank exactly; there the
-    factor's derivative would be infinite, and the jitter bounds it. The choice of the rung is not differentiated.
+    Each rung of `JITTER_LADDER`, times the mean absolute variance, is added to the diagonal until every squared pivot is
+    at least half of what was added (on the first rung: `SMALLEST_PIVOT`). Coincident points lose rank exactly; there
+    the factor's derivative would be infinite, and the jitter bounds it. The choice of the rung is not differentiated.
     Where even the last rung fails the factor is NaN: failure is a value.
     """
     return _up_the_ladder(covariance, inverse=False)
@@ -101,7 +101,7 @@ def inverse_root(covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:
 
 def _up_the_ladder(covariance: Float[Array, "q q"], *, inverse: bool) -> Float[Array, "q q"]:
     """The factor, or its inverse, on the first rung that holds."""
-    scale = jnp.maximum(jnp.mean(jnp.diagonal(covariance)), 1e-30)
+    scale = jnp.maximum(jnp.mean(jnp.abs(jnp.diagonal(covariance))), 1e-30)
     eye = jnp.eye(covariance.shape[0], dtype=covariance.dtype)
     ladder = scale * jnp.array(JITTER_LADDER, dtype=covariance.dtype)
     needed = jnp.maximum(0.5 * ladder, SMALLEST_PIVOT * scale)

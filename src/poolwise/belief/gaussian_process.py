@@ -19,7 +19,6 @@ from poolwise.errors import InputError
 from poolwise.precision import double, to_numpy
 from poolwise.pytree import pytree
 
-SMALLEST_VARIANCE = 1e-11  # of a noise-free outcome, relative to the prior's; what is less is rounding
 LOG_TAU = math.log(2 * math.pi)
 
 
@@ -29,6 +28,7 @@ class GaussianProcess:
 
     `noise` is one number, or one for each observation that `condition` will be given.
 
+    >>> from poolwise.belief.kernel import Matern52
     >>> process = GaussianProcess(Matern52(lengthscale=0.7), noise=1e-3)
     >>> posterior = process.condition([[0.1], [0.5]], [1.0, 2.0])
     >>> posterior([[0.1], [0.9]]).mean.shape
@@ -173,10 +173,7 @@ def _predict(posterior: Posterior, pool: Float[Array, "q d"]) -> Normal:
     cross = cross_covariance(posterior, pool)
     whitened = cross @ posterior.root.T
     mean = posterior.process.mean + cross @ posterior.weights
-    covariance = covariances(kernel, pool, pool) - whitened @ whitened.T
-    # At a point that was observed without noise nothing is left but rounding, which may be negative.
-    short = jnp.maximum(SMALLEST_VARIANCE * jnp.asarray(kernel.amplitude) ** 2 - jnp.diagonal(covariance), 0.0)
-    return Normal(mean, covariance + jnp.diag(short))
+    return Normal(mean, covariances(kernel, pool, pool) - whitened @ whitened.T)
 
 
 @jax.jit
