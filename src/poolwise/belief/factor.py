@@ -24,8 +24,8 @@ SMALL = 16  # up to this size LAPACK solves on one thread
 def cholesky(covariance: Float[Array, "q q"]) -> Float[Array, "q q"]:
     """The lower factor of a covariance that may have lost rank, finite in value and gradient.
 
-    Each rung of `JITTER_LADDER`, times the mean absolute variance, is added to the diagonal until every squared pivot is
-    at least half of what was added (on the first rung: `SMALLEST_PIVOT`). Coincident points lose rank exactly; there
+    Each rung of `JITTER_LADDER`, times the mean absolute variance, is added to the diagonal until every squared pivot
+    is at least half of what was added (on the first rung: `SMALLEST_PIVOT`). Coincident points lose rank exactly; there
     the factor's derivative would be infinite, and the jitter bounds it. The choice of the rung is not differentiated.
     Where even the last rung fails the factor is NaN: failure is a value.
     """
