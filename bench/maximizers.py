@@ -67,7 +67,7 @@ def picture(rows: list[dict]) -> object:
     figure, axes = new_figure(size=(7.2, 4.4))
     for name, marker in zip(MAXIMIZERS, "os^DvP*", strict=True):
         mine = [row for row in rows if row["maximizer"] == name]
-        at = [np.mean([row["seconds"] for row in mine if row["budget"] == s]) for s in SECONDS]
+        at = [np.median([row["seconds"] for row in mine if row["budget"] == s]) for s in SECONDS]
         values = [np.mean([row["value"] for row in mine if row["budget"] == s]) for s in SECONDS]
         axes.plot(at, values, marker=marker, lw=1.4, label=name)
     mine = [row for row in rows if row["budget"] == ""]
