@@ -9,7 +9,6 @@ import difflib
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
@@ -102,8 +101,3 @@ def kind(name: str, value: Any, expected: type, hint: str) -> None:
     """A value of the right type."""
     if not isinstance(value, expected):
         raise InputError(f"{name}: expected {expected.__name__}, got {type(value).__name__}; {hint}")
-
-
-def tracing(*values: Any) -> bool:
-    """Whether any part of the values is under a JAX transformation."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
