@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -141,17 +140,3 @@ def as_starts(starts: Any) -> Float[np.ndarray, "r p"]:
     if not np.isfinite(matrix).all() or matrix.min() < 0 or matrix.max() > 1:
         raise InputError("starts leave the unit cube: every coordinate must be a number from 0 to 1")
     return matrix
-
-
-def one_of(name: str, value: str, options: Sequence[str]) -> None:
-    """Raise unless `value` is one of the options, and say which one may be meant."""
-    if value not in options:
-        near = difflib.get_close_matches(str(value), options, n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"{name}={value!r} is not one of {', '.join(map(repr, options))}{meant}")
-
-
-def at_least_one(name: str, value: int) -> None:
-    """Raise unless a count can be used."""
-    if not value >= 1:
-        raise InputError(f"{name}={value}: use at least one")

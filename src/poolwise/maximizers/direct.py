@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 from scipy.optimize import Bounds, direct
 
+from poolwise import checks
 from poolwise.maximizers.climb import (
     UNLIMITED,
     Budget,
@@ -18,7 +19,6 @@ from poolwise.maximizers.climb import (
     Objective,
     as_pytree,
     as_starts,
-    at_least_one,
     evaluate,
 )
 from poolwise.precision import double
@@ -40,7 +40,7 @@ class Direct:
     evaluations: int = 2**12
 
     def __post_init__(self) -> None:
-        at_least_one("evaluations", self.evaluations)
+        checks.count("evaluations", self.evaluations)
 
     @double
     def __call__(self, objective: Objective, starts: ArrayLike, budget: Budget = UNLIMITED, *, seed: int = 0) -> Climb:

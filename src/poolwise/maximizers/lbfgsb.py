@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import ArrayLike
 
+from poolwise import checks
 from poolwise.maximizers.climb import (
     UNLIMITED,
     Budget,
@@ -29,7 +30,6 @@ from poolwise.maximizers.climb import (
     Objective,
     as_pytree,
     as_starts,
-    at_least_one,
     evaluate,
 )
 from poolwise.precision import double
@@ -263,8 +263,8 @@ class Lbfgsb:
     ftol: float = 1e-9
 
     def __post_init__(self) -> None:
-        at_least_one("rounds", self.rounds)
-        at_least_one("memory", self.memory)
+        checks.count("rounds", self.rounds)
+        checks.count("memory", self.memory)
 
     @double
     def __call__(self, objective: Objective, starts: ArrayLike, budget: Budget = UNLIMITED, *, seed: int = 0) -> Climb:

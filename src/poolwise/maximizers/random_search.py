@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int
 from numpy.typing import ArrayLike
 from scipy.stats import qmc
 
+from poolwise import checks
 from poolwise.maximizers.climb import (
     UNLIMITED,
     Budget,
@@ -20,9 +21,7 @@ from poolwise.maximizers.climb import (
     Objective,
     as_pytree,
     as_starts,
-    at_least_one,
     evaluate,
-    one_of,
 )
 from poolwise.precision import double
 
@@ -42,9 +41,9 @@ class RandomSearch:
     chunk: int = 2**10
 
     def __post_init__(self) -> None:
-        at_least_one("points", self.points)
-        at_least_one("chunk", self.chunk)
-        one_of("design", self.design, DESIGNS)
+        checks.count("points", self.points)
+        checks.count("chunk", self.chunk)
+        checks.option("design", self.design, DESIGNS)
 
     @double
     def __call__(self, objective: Objective, starts: ArrayLike, budget: Budget = UNLIMITED, *, seed: int = 0) -> Climb:

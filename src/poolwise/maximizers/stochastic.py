@@ -12,6 +12,7 @@ import optax
 from jaxtyping import Array, Float, Int, Key
 from numpy.typing import ArrayLike
 
+from poolwise import checks
 from poolwise.errors import InputError
 from poolwise.maximizers.climb import (
     UNLIMITED,
@@ -21,9 +22,7 @@ from poolwise.maximizers.climb import (
     Objective,
     as_pytree,
     as_starts,
-    at_least_one,
     evaluate,
-    one_of,
 )
 from poolwise.precision import double
 
@@ -47,9 +46,9 @@ class Stochastic:
     learning_rate: float = 25e-3
 
     def __post_init__(self) -> None:
-        one_of("rule", self.rule, RULES)
-        at_least_one("steps", self.steps)
-        at_least_one("batch_size", self.batch_size)
+        checks.option("rule", self.rule, RULES)
+        checks.count("steps", self.steps)
+        checks.count("batch_size", self.batch_size)
         if not self.learning_rate > 0:
             raise InputError(f"learning_rate={self.learning_rate}: use a number above zero")
 
