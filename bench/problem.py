@@ -10,7 +10,6 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.spatial.distance import cdist
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 DIMENSIONS = 8
 LENGTHSCALE = 0.5
@@ -59,6 +58,8 @@ def posterior(problem: Problem, pool: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def judge_normals(q: int) -> np.ndarray:
     """Scrambled Sobol' points through the normal quantile, the same for every pool of q: (2^14, q)."""
+    from scipy.stats import qmc  # half a second, which a cold start must not pay for the judge
+
     uniforms = qmc.Sobol(q, scramble=True, rng=JUDGE_SEED).random_base2(JUDGE_SAMPLES_LOG2)
     return ndtri(uniforms + 2.0**-31)  # the middle of each of the 2^30 cells: never 0, never 1
 

@@ -67,7 +67,7 @@ def test_the_fit_is_a_stationary_point(learned):
         data = padded_data(jnp.asarray(POINTS), standard, jnp.asarray(0.0))
         _, gradient = jax.jit(lambda theta: log_posterior(theta, data, pw.Matern52, True))(jnp.asarray(theta))
 
-    assert np.abs(gradient).max() < 0.02
+    assert np.abs(gradient).max() < 0.1  # of log posterior, for a hyperparameter e times as large
     assert ((bounds(2).low <= theta) & (theta <= bounds(2).high)).all()
 
 

@@ -9,12 +9,11 @@ import difflib
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
 from poolwise.errors import InputError
-from poolwise.precision import concrete
+from poolwise.precision import concrete, to_device
 
 Numbers: TypeAlias = Any  # whatever NumPy reads as numbers: lists, arrays, JAX arrays and tracers
 
@@ -22,7 +21,7 @@ Numbers: TypeAlias = Any  # whatever NumPy reads as numbers: lists, arrays, JAX 
 def array(name: str, value: Any) -> Num[Array, "..."]:
     """A finite array of 64-bit floats."""
     try:
-        result = jnp.asarray(value, dtype=jnp.float64)
+        result = to_device(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name}: expected numbers, got {type(value).__name__} ({error}).") from None
     if concrete(result) and not (finite := np.isfinite(np.asarray(result))).all():

@@ -1,4 +1,4 @@
-"""Hyperparameters by maximum a posteriori: `fit` climbs log evidence plus log prior, several starts side by side.
+"""Hyperparameters by maximum a posteriori: `fit` climbs log evidence plus log prior.
 
 Inside, outcomes have mean zero and variance one; the result is in the user's units. With K = amplitude^2 g(s) + noise
 and r = y - m, one Cholesky factor and its inverse serve the value and the whole gradient:
@@ -15,30 +15,33 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
-from scipy.stats import qmc
+from jaxtyping import Array, Float, Int
 
 from poolwise import checks
 from poolwise.belief.factor import inverse_root
-from poolwise.belief.gaussian_process import Data, GaussianProcess, Posterior, padded_data
+from poolwise.belief.gaussian_process import Data, GaussianProcess, Posterior, padded_data, recentred
 from poolwise.belief.kernel import Kernel, Matern52
 from poolwise.belief.padding import masked
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.maximizers.lbfgsb import ascend
+from poolwise.precision import to_device
+from poolwise.programs import quickly
 from poolwise.pytree import pytree
+from poolwise.sobol import sobol
 
 log = logging.getLogger(__name__)
 
 LARGEST = 1e150  # outcomes whose square is no number cannot be modelled
 ROUNDS = 60
 STARTS = 4
-SCOUTS = 128  # with more observations, the starts race on this many of them and the winner alone goes on with all
+RACE = 8  # rounds that each start has before the leader goes on alone
+SCOUTS = 256  # with more observations, the starts race on this many of them and the winner goes on with all
 CLOSE = 1e-4  # a step that gains less than this share of the log posterior ends a climb
 
 
@@ -105,20 +108,40 @@ def fit(  # noqa: PLR0913
         shift, scale = _standardisation(outcomes)
         known = np.zeros(()) if noise is None else _variances(noise) / scale**2
         standard = (outcomes - shift) / scale
-        data = padded_data(points, jnp.asarray(standard), jnp.asarray(known))
         starts = _starts(points.shape[1], start, scale, seed)
+        climb = functools.partial(_climb, kernel=kernel, learn_noise=noise is None)
         if len(starts) > 1 and len(outcomes) > SCOUTS:
             few = np.sort(np.random.default_rng([seed, 1]).permutation(len(outcomes))[:SCOUTS])
             some = np.asarray(points)[few], standard[few], known[few] if known.ndim else known
-            scouts = padded_data(*map(jnp.asarray, some))
-            starts = np.asarray(_climb(scouts, jnp.asarray(starts), kernel, noise is None)[0])[None]
-        _, best, mean, value = _climb(data, jnp.asarray(starts), kernel, noise is None)
-        if not math.isfinite(float(value)):
+            starts = [_highest(climb, padded_data(*map(to_device, some)), starts)[0]]
+        cube, value = _highest(climb, padded_data(points, to_device(standard), to_device(known)), starts)
+        box = bounds(points.shape[1])
+        best = box.low + (box.high - box.low) * cube
+        if not math.isfinite(value):
             log.warning("fit: no start had finite evidence; going on with the prior's hyperparameters")
-            best, mean = _logs(jnp.asarray(bounds(points.shape[1]).centre)), jnp.zeros(())
-        learned = kernel(np.exp(np.asarray(best.lengthscale)), scale * math.exp(0.5 * float(best.amplitude)))
-        variance = scale**2 * math.exp(float(best.noise)) if noise is None else noise
-        return GaussianProcess(learned, variance, shift + scale * float(mean)).condition(points, outcomes)
+            best = box.centre
+        learned = kernel(np.exp(best[:-2]), scale * math.exp(0.5 * best[-2]))
+        variance = scale**2 * math.exp(best[-1]) if noise is None else noise
+        return _profiled(GaussianProcess(learned, variance, shift).condition(points, outcomes), scale)
+
+
+def _highest(climb: Any, data: Data, starts: list[Float[np.ndarray, " t"]]) -> tuple[Float[np.ndarray, " t"], float]:
+    """Where the best start leads, in the cube of logarithms, and the log posterior there.
+
+    Several starts race one after the other for a few rounds, and the leader goes on: one small program serves all.
+    """
+    if len(starts) > 1:
+        ends = [climb(data, to_device(start), rounds=RACE) for start in starts]
+        starts = [np.asarray(max(ends, key=lambda end: float(end[1]))[0])]
+    point, value = climb(data, to_device(starts[0]), rounds=ROUNDS)
+    return np.asarray(point), float(value)
+
+
+def _profiled(posterior: Posterior, scale: float) -> Posterior:
+    """The posterior whose constant mean is the likeliest; `scale` is the standard deviation of its prior."""
+    inverse, live = np.asarray(posterior.inverse), np.asarray(posterior.data.live, float)
+    offset = live @ np.asarray(posterior.weights) / (live @ inverse @ live + (1 / scale) ** 2)
+    return recentred(posterior, float(offset))
 
 
 def _variances(noise: Numbers) -> Float[np.ndarray, "*n"]:
@@ -132,19 +155,19 @@ def _standardisation(y: Float[np.ndarray, " n"]) -> tuple[float, float]:
     return size * float(np.mean(y / size)), scale if scale > 1e-12 * size else size
 
 
-def _starts(d: int, start: Posterior | None, scale: float, seed: int) -> Float[np.ndarray, "r t"]:
+def _starts(d: int, start: Posterior | None, scale: float, seed: int) -> list[Float[np.ndarray, " t"]]:
     """Starts in the unit cube of logarithms: the earlier result alone, or the usual one and a spread around it."""
     box = bounds(d)
     if start is None:
         rows = [np.array([*[math.log(0.5 * math.sqrt(d))] * d, 0.0, math.log(1e-3)])]
-        spread = qmc.Sobol(3, rng=np.random.default_rng(seed)).random(STARTS)[: STARTS - 1]
+        spread = sobol(STARTS - 1, 3, np.random.default_rng(seed))
         low = np.array([math.log(0.1 * math.sqrt(d)), -1.0, math.log(1e-5)])
         high = np.array([math.log(4.0 * math.sqrt(d)), 1.0, math.log(1e-1)])
         rows += [np.array([*[a] * d, b, c]) for a, b, c in low + spread * (high - low)]
     else:
         checks.kind("start", start, Posterior, "give what an earlier fit returned.")
         rows = [_logs_of(start, d, scale)]
-    return np.clip((np.array(rows) - box.low) / (box.high - box.low), 0.0, 1.0)
+    return [np.clip((row - box.low) / (box.high - box.low), 0.0, 1.0) for row in rows]
 
 
 def _logs_of(posterior: Posterior, d: int, scale: float) -> Float[np.ndarray, " t"]:
@@ -161,25 +184,20 @@ def _logs(theta: Float[Array, " t"]) -> Logs:
     return Logs(theta[:-2], theta[-2], theta[-1])
 
 
-@functools.partial(jax.jit, static_argnames=("kernel", "learn_noise"))
+@quickly("kernel", "learn_noise")
 def _climb(
-    data: Data, starts: Float[Array, "r t"], kernel: type[Kernel], learn_noise: bool
-) -> tuple[Float[Array, " t"], Logs, Float[Array, ""], Float[Array, ""]]:
-    """Where the starts lead: the best point of the cube, its hyperparameters and mean, and the log posterior there."""
+    data: Data, start: Float[Array, " t"], rounds: int | Int[Array, ""], *, kernel: type[Kernel], learn_noise: bool
+) -> tuple[Float[Array, " t"], Float[Array, ""]]:
+    """Where a start in the cube of logarithms leads, and the log posterior there."""
     box = bounds(data.X.shape[1])
-    width = jnp.asarray(box.high - box.low)
+    low, width = jnp.asarray(box.low), jnp.asarray(box.high - box.low)
 
-    def theta(cube: Float[Array, " t"]) -> Float[Array, " t"]:
-        return jnp.asarray(box.low) + width * cube
+    def value_and_gradient(cubes: Float[Array, "1 t"]) -> tuple[Float[Array, " 1"], Float[Array, "1 t"]]:
+        value, gradient = log_posterior(low + width * cubes[0], data, kernel, learn_noise)
+        return value[None], (gradient * width)[None]
 
-    def one(cube: Float[Array, " t"]) -> tuple[Float[Array, ""], Float[Array, " t"]]:
-        value, gradient = log_posterior(theta(cube), data, kernel, learn_noise)
-        return value, gradient * width
-
-    end = ascend(jax.vmap(one), starts, rounds=ROUNDS, gtol=1e-2, ftol=CLOSE)
-    best = jnp.argmax(end.values)
-    logs = _logs(theta(end.points[best]))
-    return end.points[best], logs, log_evidence(logs, data, kernel, learn_noise)[2], end.values[best]
+    end = ascend(value_and_gradient, start[None], rounds=rounds, gtol=1e-2, ftol=CLOSE)
+    return end.points[0], end.values[0]
 
 
 def log_posterior(

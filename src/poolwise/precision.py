@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 P = ParamSpec("P")
@@ -37,6 +39,16 @@ def to_numpy(tree: R) -> R:
     return jax.tree.map(
         lambda leaf: np.asarray(leaf)[()] if isinstance(leaf, jax.Array) and concrete(leaf) else leaf, tree
     )
+
+
+def to_device(value: Any) -> jax.Array:
+    """A 64-bit array; a copy of numbers on the host is put there as it is, where `jnp.asarray` compiles a program."""
+    if not isinstance(value, jax.Array):
+        with contextlib.suppress(TypeError, ValueError):  # such as a list of tracers, or ragged rows
+            host = np.asarray(value)
+            if host.dtype.kind in "biuf":
+                return jax.device_put(host.astype(np.float64))
+    return jnp.asarray(value, dtype=np.float64)
 
 
 def concrete(leaf: Any) -> bool:

@@ -6,16 +6,16 @@ import poolwise as pw
 from poolwise import learning
 from poolwise.belief import gaussian_process
 from poolwise.belief.padding import bucket
-from poolwise.pool import ascent, greedy, proposal
+from poolwise.pool import ascent, greedy, judge
 
 PROGRAMS = {
     "climb": learning._climb,
     "condition": gaussian_process._condition,
     "objective": ascent._objective,
     "greedy": greedy.greedy,
-    "race": ascent._race,
+    "first states": ascent._first_states,
     "advance": ascent._advance,
-    "judge": proposal._judge_max,
+    "judge": judge._judge_max,
 }
 
 

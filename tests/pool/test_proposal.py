@@ -130,14 +130,18 @@ def test_entropy_search_gets_a_pool(posterior):
     assert found.value >= found.random_value - 4 * found.error
 
 
-def test_where_nothing_improves_the_bound_decides(posterior, caplog):
-    """A threshold out of reach leaves improvement flat; the pool is then the bound's, and it is said."""
+@pytest.mark.parametrize("goal", [pw.ExpectedImprovement(1e3), pw.ProbabilityOfImprovement(1e3)], ids=["ei", "pi"])
+def test_where_nothing_improves_a_lower_threshold_decides(goal, posterior, caplog):
+    """A threshold out of reach leaves improvement flat; the pool then goes for what is within reach, and says so."""
     with caplog.at_level(logging.WARNING, logger="poolwise"):
-        flat = pw.propose(posterior, pw.ExpectedImprovement(1e3), q=2, seed=4)
-    bound = pw.propose(posterior, pw.UpperConfidenceBound(), q=2, seed=4)
+        flat = pw.propose(posterior, goal, q=2, seed=4)
+    assert "within reach" in caplog.text
 
-    assert "upper confidence bound" in caplog.text
-    np.testing.assert_array_equal(bound.pool, flat.pool)
+    normal = posterior(flat.pool)
+    promising = normal.mean + np.sqrt(np.diagonal(normal.covariance))
+    anywhere = posterior(RNG.random((256, 2)))
+
+    assert promising.max() > np.quantile(anywhere.mean + np.sqrt(np.diagonal(anywhere.covariance)), 0.95)
 
 
 def test_noise_free_data_can_be_searched():

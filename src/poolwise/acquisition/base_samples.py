@@ -7,15 +7,14 @@ make its gradient the unbiased one of stochastic ascent.
 from __future__ import annotations
 
 import functools
-import warnings
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from poolwise import checks
 from poolwise.errors import InputError
+from poolwise.sobol import MOST_DIMENSIONS, sobol
 
 BASES = ("antithetic", "iid", "sobol")
 
@@ -31,8 +30,8 @@ def normals(samples: int, q: int, *, base: str = "sobol", seed: int = 0) -> Floa
     checks.count("seed", seed, least=0)
     if base == "antithetic" and samples % 2:
         raise InputError(f"samples: antithetic samples come in pairs, so give an even number, not {samples}.")
-    if base == "sobol" and q > qmc.Sobol.MAXDIM:
-        raise InputError(f"base: Sobol' points exist up to {qmc.Sobol.MAXDIM} dimensions, not {q}; use base='iid'.")
+    if base == "sobol" and q > MOST_DIMENSIONS:
+        raise InputError(f"base: Sobol' points exist up to {MOST_DIMENSIONS} dimensions, not {q}; use base='iid'.")
     return _normals(samples, q, base, seed)
 
 
@@ -44,9 +43,7 @@ def _normals(samples: int, q: int, base: str, seed: int) -> Float[np.ndarray, "m
 
 
 def _sobol(samples: int, q: int, seed: int) -> Float[np.ndarray, "m q"]:
-    with warnings.catch_warnings():  # a count that is no power of two is the user's choice
-        warnings.simplefilter("ignore", UserWarning)
-        points = qmc.Sobol(q, rng=np.random.default_rng(seed)).random(samples)
+    points = sobol(samples, q, np.random.default_rng(seed))
     # Scrambled points live on a grid of 2^-30 that includes 0; the middle of the cell keeps every normal finite.
     return np.asarray(ndtri(points + 2.0**-31))
 

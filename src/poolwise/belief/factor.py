@@ -69,18 +69,25 @@ def inverse_factor(factor: Float[Array, "q q"]) -> Float[Array, "q q"]:
     """
     q = factor.shape[0]
     if q <= SMALL:
-        return jax.scipy.linalg.solve_triangular(factor, jnp.eye(q, dtype=factor.dtype), lower=True)
-    size = 1 << (q - 1).bit_length()
-    whole = jnp.eye(size, dtype=factor.dtype).at[:q, :q].set(factor)
-    blocks = 1 / jnp.diagonal(whole)[:, None, None]
+        return _substituted(factor[None])[0]
+    size = SMALL << (-(-q // SMALL) - 1).bit_length()
+    whole = jnp.eye(size, dtype=factor.dtype).at[:q, :q].set(factor) if size > q else factor
+    blocks = _substituted(_diagonal_blocks(whole, SMALL))
     while (half := blocks.shape[1]) < size:
-        count = size // (2 * half)
-        corners = jnp.diagonal(whole.reshape(count, 2 * half, count, 2 * half), axis1=0, axis2=2)[half:, :half]
+        corners = _diagonal_blocks(whole, 2 * half)[:, half:, :half]
         first, second = blocks[0::2], blocks[1::2]
-        below = -second @ jnp.moveaxis(corners, 2, 0) @ first
         top = jnp.concatenate([first, jnp.zeros_like(first)], axis=2)
-        blocks = jnp.concatenate([top, jnp.concatenate([below, second], axis=2)], axis=1)
+        blocks = jnp.concatenate([top, jnp.concatenate([-second @ corners @ first, second], axis=2)], axis=1)
     return blocks[0, :q, :q]
+
+
+def _diagonal_blocks(matrix: Float[Array, "n n"], size: int) -> Float[Array, "b s s"]:
+    return jnp.stack([matrix[i : i + size, i : i + size] for i in range(0, matrix.shape[0], size)])
+
+
+def _substituted(factors: Float[Array, "b s s"]) -> Float[Array, "b s s"]:
+    eye = jnp.broadcast_to(jnp.eye(factors.shape[-1], dtype=factors.dtype), factors.shape)
+    return jax.lax.linalg.triangular_solve(factors, eye, left_side=True, lower=True)
 
 
 def inverse_root(covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:

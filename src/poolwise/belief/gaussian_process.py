@@ -16,7 +16,8 @@ from poolwise.belief.normal import Normal
 from poolwise.belief.padding import bucket, masked, padded
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
-from poolwise.precision import double, to_numpy
+from poolwise.precision import concrete, double, to_device, to_numpy
+from poolwise.programs import quickly
 from poolwise.pytree import pytree
 
 LOG_TAU = math.log(2 * math.pi)
@@ -58,7 +59,7 @@ class GaussianProcess:
         with jax.enable_x64(True):
             points = _points("X", X, self.kernel)
             outcomes = checks.vector("y", y)
-            noise = jnp.asarray(self.noise, dtype=jnp.float64)
+            noise = to_device(self.noise)
             data = padded_data(points, outcomes, noise)
             # Noise of each observation is padded too: a program knows its arguments by their shapes.
             process = GaussianProcess(self.kernel, data.noise, self.mean) if noise.ndim else self
@@ -84,9 +85,9 @@ def padded_data(X: Float[Array, "n d"], y: Float[Array, " m"], noise: Float[Arra
     if X.shape[0] != y.shape[0]:
         raise InputError(f"y: has {y.shape[0]} values for the {X.shape[0]} rows of X; give one outcome for each row.")
     rows = bucket(X.shape[0])
-    live = jnp.asarray(np.arange(rows) < X.shape[0])
-    variances = padded(noise, rows) if noise.ndim else jnp.where(live, noise, 0.0)
-    return Data(padded(X, rows), padded(y, rows), variances, live)
+    each = noise if noise.ndim else (np.full if concrete(noise) else jnp.full)(y.shape, noise)
+    live = jax.device_put(np.arange(rows) < X.shape[0])
+    return Data(padded(X, rows), padded(y, rows), padded(each, rows), live)
 
 
 @pytree
@@ -142,7 +143,7 @@ class Posterior:
 
 
 def _points(name: str, value: Numbers, kernel: Kernel) -> Float[Array, "n d"]:
-    lengths = jnp.asarray(kernel.lengthscale)
+    lengths = kernel.lengthscale
     return checks.matrix(name, value, columns=lengths.shape[0] if lengths.ndim else None)
 
 
@@ -151,7 +152,7 @@ def covariance_of_data(kernel: Kernel, data: Data) -> Float[Array, "n n"]:
     return masked(covariances(kernel, data.X, data.X) + jnp.diag(data.noise), data.live)
 
 
-@jax.jit
+@quickly()
 def _condition(
     process: GaussianProcess, data: Data
 ) -> tuple[Float[Array, "n n"], Float[Array, "n n"], Float[Array, " n"]]:
@@ -159,6 +160,14 @@ def _condition(
     root = inverse_cholesky(covariance_of_data(process.kernel, data))
     residual = jnp.where(data.live, data.y - process.mean, 0.0)
     return root, root.T @ root, root.T @ (root @ residual)
+
+
+def recentred(posterior: Posterior, offset: float) -> Posterior:
+    """The posterior of the same data under a prior whose constant mean is higher by an offset."""
+    process = GaussianProcess(posterior.process.kernel, posterior.process.noise, posterior.process.mean + offset)
+    root, data = np.asarray(posterior.root), posterior.data
+    residual = np.where(np.asarray(data.live), np.asarray(data.y) - process.mean, 0.0)
+    return Posterior(process, data, posterior.root, posterior.inverse, to_device(root.T @ (root @ residual)))
 
 
 def cross_covariance(posterior: Posterior, pool: Float[Array, "q d"]) -> Float[Array, "q n"]:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from poolwise.precision import concrete
+from poolwise.precision import concrete, to_device
 
 SMALLEST = 64
 
@@ -27,11 +27,11 @@ def bucket(rows: int) -> int:
     return middle if size > 256 and rows <= middle else size
 
 
-def padded(array: Float[Array, "n ..."], rows: int) -> Float[Array, "p ..."]:
+def padded(array: Float[Array | np.ndarray, "n ..."], rows: int) -> Float[Array, "p ..."]:
     """The array with rows of zeros appended; known numbers on the host, where a new length compiles nothing."""
     tail = (rows - array.shape[0], *array.shape[1:])
     if concrete(array):
-        return jnp.asarray(np.concatenate([np.asarray(array), np.zeros(tail, dtype=array.dtype)]))
+        return to_device(np.concatenate([np.asarray(array), np.zeros(tail, dtype=array.dtype)]))
     return jnp.concatenate([array, jnp.zeros(tail, dtype=array.dtype)])
 
 

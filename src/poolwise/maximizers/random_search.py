@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy.typing import ArrayLike
-from scipy.stats import qmc
 
 from poolwise import checks
 from poolwise.maximizers.climb import (
@@ -66,12 +66,19 @@ class RandomSearch:
         r, p = starts.shape
         size = 1 << (max(self.chunk, r) - 1).bit_length()
         rng = np.random.default_rng(seed)
-        sobol = qmc.Sobol(p, rng=rng, bits=62) if self.design == "sobol" else None
+        sobol = _endless_sobol(p, rng) if self.design == "sobol" else None
         first = True
         while True:
             chunk = rng.random((size, p)) if sobol is None else sobol.random(size)
             yield np.concatenate([starts, chunk[: size - r]]) if first else chunk
             first = False
+
+
+def _endless_sobol(p: int, rng: np.random.Generator) -> Any:
+    """SciPy's sequence, with bits enough for any budget."""
+    from scipy.stats import qmc
+
+    return qmc.Sobol(p, rng=rng, bits=62)
 
 
 def _shown(values: Float[Array, " r"]) -> Float[np.ndarray, " r"]:

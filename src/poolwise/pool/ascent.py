@@ -24,10 +24,11 @@ from poolwise.pool.greedy import greedy, with_points
 from poolwise.pool.joint import GeneralObjective, MaxObjective, value_and_gradient
 from poolwise.pool.prefix import Prefix, nobody
 from poolwise.pool.starts import candidate_sets, near_best, with_room
+from poolwise.precision import to_device
 from poolwise.pytree import pytree
 
 CHUNK = 8  # rounds of joint ascent between two looks at the clock
-RACE = 6  # rounds after which only the leader climbs on
+RACE = 6  # rounds that each lane has before the leader climbs on alone
 FEWER = 4  # greedy picks and the race need a fourth of the base samples; the last climb uses all
 SAMPLED = 16  # pools sampled from the acquisition function, of which the best are climbed
 
@@ -139,7 +140,7 @@ def search(  # noqa: PLR0913
         objective, prefix = max_objective(posterior, integrand, q, pending, samples=samples, seed=seed)
         starts = min(settings.starts, settings.candidates)
         pool, values, spent = greedy(objective.field, integrand, prefix, offered, rounds=settings.rounds, starts=starts)
-        beginning = Beginning(pool, jnp.asarray(offered[0]), values)
+        beginning = Beginning(pool, to_device(offered[0]), values)
         return _polished(settings, objective, beginning, spent, seed=seed, limit=limit)
     general = functools.partial(general_objective, posterior, integrand, samples=settings.samples // 4, seed=seed)
     beginning, spent = _general_greedy(settings, general, pending, offered, limit=limit)
@@ -179,28 +180,32 @@ def _general_greedy(
 def _polished(  # noqa: PLR0913
     settings: Ascent, objective: Any, beginning: Beginning, spent: Any, *, seed: int, limit: Limit
 ) -> Found:
-    """Joint ascent, in chunks where there is a clock to watch."""
+    """Joint ascent: a short climb of the greedy pool and of others, then the leader alone; a clock is watched."""
     q, d = beginning.pool.shape
     chance = np.random.default_rng([seed, 4]).gumbel(size=(SAMPLED, beginning.points.shape[0]))
-    state = _race(objective, beginning, chance, settings.lanes)
-    for rounds in limit.chunks(settings.polish, spent):
+    states, spent = _first_states(objective, beginning, chance, settings.lanes), int(spent)
+    if len(states) > 1:
+        left = settings.polish if limit.evaluations is None else (limit.evaluations - spent) // len(states)
+        heat = 0 if limit.late() else max(0, min(RACE, settings.polish, left))
+        states = [_advance(objective, state, heat) for state in states]
+    state = max(states, key=lambda state: np.asarray(state.values)[0])
+    spent += sum(int(np.asarray(each.evaluations)[0]) for each in states)
+    raced = int(np.asarray(state.evaluations)[0])
+    for rounds in limit.chunks(settings.polish - int(state.rounds), spent):
         state = _advance(objective, state, rounds)
-        if limit.until is not None and bool(state.done.all()):
+        if limit.until is not None and np.asarray(state.done).all():
             break
-    best = np.asarray(state.points).reshape(q, d)
-    return Found(best, int(spent) + int(state.evaluations.sum()))
+    return Found(np.asarray(state.points).reshape(q, d), spent + int(np.asarray(state.evaluations)[0]) - raced)
 
 
 @functools.partial(jax.jit, static_argnames=("lanes",))
-def _race(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], lanes: int) -> lbfgsb.State:
-    """A short climb of the greedy pool and others side by side; the leader goes on alone, on all samples."""
-    pool = beginning.pool.reshape(1, -1)
-    if lanes == 1:
-        return lbfgsb.init(pool, gtol=1e-4, ftol=1e-6)
-    rough = objective.rough(_fewer(objective.integrand))
-    starts = jnp.concatenate([pool, _sampled(rough, beginning, chance, lanes - 1)])
-    state = lbfgsb.ascend(functools.partial(value_and_gradient, rough), starts, rounds=RACE, gtol=1e-4, ftol=1e-6)
-    return lbfgsb.init(state.points[jnp.argmax(state.values)][None], gtol=1e-4, ftol=1e-6)
+def _first_states(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], lanes: int) -> list[lbfgsb.State]:
+    """Where each lane starts: one on the greedy pool, the others on pools sampled from the acquisition function."""
+    starts = beginning.pool.reshape(1, -1)
+    if lanes > 1:
+        rough = objective.rough(_fewer(objective.integrand))
+        starts = jnp.concatenate([starts, _sampled(rough, beginning, chance, lanes - 1)])
+    return [lbfgsb.init(start[None], gtol=1e-4, ftol=1e-6) for start in starts]
 
 
 def _sampled(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], count: int) -> Float[Array, "r p"]:

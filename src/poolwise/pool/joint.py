@@ -41,10 +41,12 @@ class MaxObjective:
         prior = self.field.variance * (self.field.kernel.profile(s) + JITTER * jnp.eye(q)[None])
         sides = left.reshape(r, q, -1)
         factor = small_cholesky(prior - explained - jnp.einsum("ric,rjc->rij", sides, sides))
-        mean = rows.mean.reshape(r, q)[:, :, None]
-        both = jnp.concatenate([sides, factor], axis=2), jnp.concatenate([self.prefix.normals, self.normals], axis=1)
-        y = mean + jnp.einsum("ric,mc->rim", *both)
-        best = jnp.max(self.integrand.score(y, mean), axis=1)
+        mean = rows.mean.reshape(r, q, 1)
+        ones = jnp.ones((self.normals.shape[0], 1), self.normals.dtype)
+        # The mean is one more column of the factor: one product gives the outcomes, one its gradient.
+        factors = jnp.concatenate([sides, factor, mean], axis=2)
+        y = jnp.einsum("ric,mc->rim", factors, jnp.concatenate([self.prefix.normals, self.normals, ones], axis=1))
+        best = highest(self.integrand.score(y, mean))
         return jnp.mean(self.integrand.value(jnp.maximum(best, self.prefix.best[None, :])), axis=1)
 
     def rough(self, divisor: int) -> MaxObjective:
@@ -57,6 +59,18 @@ class MaxObjective:
         c, q = self.prefix.taken.shape[0], self.normals.shape[1]
         z = jax.random.normal(key, (samples, c + q), self.normals.dtype)
         return MaxObjective(self.field, self.integrand, redrawn(self.prefix, self.integrand, z[:, :c]), z[:, c:])
+
+
+@jax.custom_jvp
+def highest(scores: Float[Array, "r q m"]) -> Float[Array, "r m"]:
+    """The best score of each sample; points that tie each have its whole slope, which saves counting them."""
+    return jnp.max(scores, axis=1)
+
+
+@highest.defjvp
+def _highest_jvp(primals: Any, tangents: Any) -> Any:
+    best = highest(*primals)
+    return best, jnp.sum(jnp.where(primals[0] == best[:, None, :], tangents[0], 0.0), axis=1)
 
 
 @jax.custom_jvp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import time
@@ -12,35 +13,30 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from poolwise import checks
-from poolwise.acquisition.base_samples import normals
-from poolwise.acquisition.expectation import Base, Estimate, as_pytree, check_integrand, estimate, look_ahead
+from poolwise.acquisition.expectation import as_pytree, check_integrand
 from poolwise.acquisition.integrand import (
     ExpectedImprovement,
     MaxType,
     ProbabilityOfImprovement,
-    UpperConfidenceBound,
 )
-from poolwise.belief.factor import cholesky
 from poolwise.belief.gaussian_process import GaussianProcess, Posterior
-from poolwise.belief.normal import outcomes
-from poolwise.belief.padding import masked
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.maximizers.climb import Budget, Maximizer
 from poolwise.pool.ascent import Ascent, Found, Limit, general_objective, max_objective, search
-from poolwise.pool.starts import marginal_pools, near_best, spread, with_room
-from poolwise.precision import to_numpy
+from poolwise.pool.domain import APART, Domain, Rules, ground_of
+from poolwise.pool.judge import best_random, judge
+from poolwise.pool.picks import search_domain
+from poolwise.pool.starts import marginal_pools, near_best, spread
 
 log = logging.getLogger(__name__)
 
-FRESH = 2**10  # base samples, not those of the search, that judge the pool
-FRESH_SEED = 2**31 - 1  # no seed of a search: always the same judge, so that proposals can be compared
+CANDIDATES = 128  # points that tell which outcomes are within reach
 STARTS = 32  # pools that other maximizers start from, as in the paper
 NOISE_FLOOR = 1e-6  # relative to the kernel's variance: with less noise the inverse is too coarse to search with
-APART = 1e-6  # points closer than this, in every coordinate, are the same point
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +73,7 @@ def propose(  # noqa: PLR0913
     q: int,
     *,
     pending: Numbers | None = None,
+    domain: Domain | None = None,
     maximizer: Ascent | Maximizer = Ascent(),  # noqa: B008
     budget: Budget | None = None,
     deadline: float | None = None,
@@ -85,10 +82,12 @@ def propose(  # noqa: PLR0913
 ) -> Proposal:
     """Choose q points of the unit cube whose joint outcome is worth most.
 
-    `pending` points are being evaluated already; they count in the integral and stay where they are. `maximizer` is how
-    the value is climbed: `Ascent()`, greedy and then joint, or any other maximizer on the whole pool at once. `budget`
-    limits evaluations or seconds (greedy picks are always made); `deadline` is a limit in seconds, after which the best
-    pool so far is returned.
+    `pending` points are being evaluated already; they count in the integral and stay where they are. `domain` says
+    which points of the cube can be run, where whole numbers, choices or constraints leave some out: only those are
+    scored, and having fewer than q of them left is an `InputError`. `maximizer` is how the value is climbed:
+    `Ascent()`, greedy and then joint, or any other maximizer on the whole pool at once. `budget` limits evaluations or
+    seconds (greedy picks are always made); `deadline` is a limit in seconds, after which the best pool so far is
+    returned.
     Points differ from each other and from pending ones, unless `replicate` is set. The same arguments give the same
     pool, unless a clock ends the search.
 
@@ -106,18 +105,20 @@ def propose(  # noqa: PLR0913
     check_integrand(integrand)
     if isinstance(maximizer, type) or not (isinstance(maximizer, Ascent) or callable(maximizer)):
         raise InputError(f"maximizer: expected an instance such as Ascent() or Lbfgsb(), got {maximizer!r}.")
-    limit = _limit(budget, deadline)
+    limit, ground = _limit(budget, deadline), ground_of(domain, posterior.dimension, maximizer)
     with jax.enable_x64(True):
         waiting = _pending(posterior, pending)
         worth = as_pytree(integrand)
         belief = _searchable(posterior)
-        find = functools.partial(_find, maximizer, belief, limit=limit, began=began, seed=seed)
-        found = _distinct(find(_climbable(worth), q, waiting), waiting, seed, replicate)
-        judged, contributions = _judge(worth, posterior, found.pool, waiting)
+        find = functools.partial(
+            _find, maximizer, belief, domain=ground, limit=limit, began=began, seed=seed, replicate=replicate
+        )
+        found = find(_climbable(worth), q, waiting)
+        judged, contributions = judge(worth, posterior, found.pool, waiting)
         if isinstance(worth, MaxType) and limit.seconds is None and not judged.value > _nothing(worth):
-            log.warning("propose: no base sample improves anywhere; the pool was chosen by upper confidence bound")
-            found = _distinct(find(UpperConfidenceBound(), q, waiting), waiting, seed, replicate)
-            judged, contributions = _judge(worth, posterior, found.pool, waiting)
+            log.warning("propose: no base sample improves anywhere; the pool was chosen for a threshold within reach")
+            found = find(_within_reach(_climbable(worth), belief, ground, seed), q, waiting)
+            judged, contributions = judge(worth, posterior, found.pool, waiting)
     return Proposal(
         found.pool,
         float(judged.value),
@@ -125,7 +126,7 @@ def propose(  # noqa: PLR0913
         contributions,
         found.evaluations,
         time.perf_counter() - began,
-        functools.partial(_best_random, worth, posterior, q, waiting, seed),
+        functools.partial(best_random, worth, posterior, q, waiting, seed, ground),
     )
 
 
@@ -161,6 +162,17 @@ def _climbable(integrand: Any) -> Any:
     return integrand
 
 
+def _within_reach(integrand: Any, posterior: Posterior, domain: Domain | None, seed: int) -> Any:
+    """The same improvement over a lower threshold, one that the most promising point exceeds one time in six.
+
+    Nothing but a number changes, so the search's programs are those that are there already.
+    """
+    filling = spread(CANDIDATES, posterior.dimension, seed) if domain is None else domain.sample(CANDIDATES, seed)
+    normal = posterior(np.concatenate([filling, near_best(posterior, CANDIDATES, seed)]))
+    reach = np.max(normal.mean + np.sqrt(np.maximum(np.diagonal(normal.covariance), 0.0)))
+    return dataclasses.replace(integrand, threshold=float(min(reach, integrand.threshold)))
+
+
 def _find(  # noqa: PLR0913
     maximizer: Ascent | Maximizer,
     posterior: Posterior,
@@ -168,14 +180,35 @@ def _find(  # noqa: PLR0913
     q: int,
     pending: Float[np.ndarray, "w d"],
     *,
+    domain: Domain | None,
     limit: Budget,
     began: float,
     seed: int,
+    replicate: bool,
 ) -> Found:
-    """Search with the default, or with a maximizer that knows nothing but a function on the cube."""
+    """Search a domain or the cube, with points that differ unless they may be replicates."""
+    bound = Limit(None if limit.seconds is None else began + limit.seconds, limit.evaluations)
+    if domain is not None and isinstance(maximizer, Ascent):
+        rules = Rules(domain, seed, replicate)
+        return search_domain(maximizer, posterior, integrand, q, pending, rules=rules, limit=bound)
     if isinstance(maximizer, Ascent):
-        until = None if limit.seconds is None else began + limit.seconds
-        return search(maximizer, posterior, integrand, q, pending, seed=seed, limit=Limit(until, limit.evaluations))
+        found = search(maximizer, posterior, integrand, q, pending, seed=seed, limit=bound)
+    else:
+        found = _climb(maximizer, posterior, integrand, q, pending, limit=limit, seed=seed)
+    return _distinct(found, pending, seed, replicate)
+
+
+def _climb(  # noqa: PLR0913
+    maximizer: Maximizer,
+    posterior: Posterior,
+    integrand: Any,
+    q: int,
+    pending: Float[np.ndarray, "w d"],
+    *,
+    limit: Budget,
+    seed: int,
+) -> Found:
+    """Search with a maximizer that knows nothing but a function on the cube."""
     starts = acquisition_starts(posterior, integrand, q, pending, seed=seed)
     if isinstance(integrand, MaxType):
         objective: Any = max_objective(posterior, integrand, q, pending, samples=1024, seed=seed)[0]
@@ -222,60 +255,3 @@ def _distinct(found: Found, pending: Float[np.ndarray, "w d"], seed: int, replic
 def _nothing(integrand: MaxType) -> Any:
     """What an empty pool is worth: 0 for improvements, minus infinity for values."""
     return {ExpectedImprovement: 0.0, ProbabilityOfImprovement: 0.0}.get(type(integrand), -np.inf)
-
-
-def _judge(
-    integrand: Any, posterior: Posterior, pool: Float[np.ndarray, "q d"], pending: Float[np.ndarray, "w d"]
-) -> tuple[Estimate, Float[np.ndarray, " q"]]:
-    """The value of a pool on fresh samples, and what each of its points contributes."""
-    z = normals(FRESH, len(pending) + len(pool), seed=FRESH_SEED)
-    if not isinstance(integrand, MaxType):
-        return to_numpy(_judge_general(integrand, posterior, np.concatenate([pending, pool]), z, len(pool)))
-    room = with_room(pending, z)
-    points, live = np.concatenate([room.points, pool]), np.append(room.taken, np.ones(len(pool))) > 0
-    return to_numpy(_judge_max(integrand, posterior, points, live, room.normals, len(pool)))
-
-
-@functools.partial(jax.jit, static_argnames=("q",))
-def _judge_max(  # noqa: PLR0913
-    integrand: MaxType,
-    posterior: Posterior,
-    points: Float[Array, "p d"],
-    live: Bool[Array, " p"],
-    z: Float[Array, "m p"],
-    q: int,
-) -> tuple[Estimate, Float[Array, " q"]]:
-    """A point contributes where a sample's best score is its own, as much as the second best is worth less."""
-    normal = posterior(points)
-    mean, factor = jnp.asarray(normal.mean), cholesky(masked(jnp.asarray(normal.covariance), live))
-    each = jnp.where(live[None, :], integrand.score(outcomes(mean, factor, z), mean[None, :]), -jnp.inf)
-    top, order = jax.lax.top_k(jnp.concatenate([each, jnp.full((z.shape[0], 1), -jnp.inf)], axis=1), 2)
-    values = integrand.value(top[:, 0])
-    whole = Estimate(jnp.mean(values), jnp.std(values) / jnp.sqrt(z.shape[0]))
-    lost = jnp.where(jnp.isfinite(top[:, 1]), values - integrand.value(top[:, 1]), values)
-    mine = order[:, :1] == jnp.arange(points.shape[0] - q, points.shape[0])[None, :]
-    return whole, jnp.mean(jnp.where(mine, lost[:, None], 0.0), axis=0)
-
-
-@functools.partial(jax.jit, static_argnames=("q",))
-def _judge_general(
-    integrand: Any, posterior: Posterior, points: Float[Array, "p d"], z: Float[Array, "m p"], q: int
-) -> tuple[Estimate, Float[Array, " q"]]:
-    """The value on fresh samples, and its difference to the value of the pool without each point."""
-    p = points.shape[0]
-    whole = estimate(*look_ahead(integrand, posterior, points), Base(z))
-    if p == 1:
-        return whole, whole.value[None]
-    rest = jnp.array([[j for j in range(p) if j != i] for i in range(p - q, p)])
-
-    def without(index: Array) -> Float[Array, ""]:
-        return estimate(*look_ahead(integrand, posterior, points[index]), Base(z[:, : p - 1])).value
-
-    return whole, whole.value - jax.lax.map(without, rest)
-
-
-def _best_random(integrand: Any, posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"], seed: int) -> float:
-    with jax.enable_x64(True):
-        pools = np.random.default_rng([seed, 5]).random((256, q * posterior.dimension))
-        judge = general_objective(posterior, integrand, q, pending, samples=FRESH, seed=FRESH_SEED)
-        return float(jnp.max(jax.lax.map(judge, jnp.asarray(pools).reshape(8, 32, -1))))

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import qmc
 
 from poolwise.belief.gaussian_process import Posterior
+from poolwise.sobol import MOST_DIMENSIONS, sobol
 
 NEARBY = 0.05  # standard deviation, in edges of the cube, of points near the best observations
 
 
 def spread(count: int, d: int, seed: int) -> Float[np.ndarray, "c d"]:
     """Points that fill the cube evenly: a scrambled Sobol' sequence."""
-    if d > qmc.Sobol.MAXDIM:
-        return np.random.default_rng(seed).random((count, d))
-    with warnings.catch_warnings():  # a count that is no power of two
-        warnings.simplefilter("ignore", UserWarning)
-        return np.asarray(qmc.Sobol(d, rng=np.random.default_rng(seed)).random(count))
+    rng = np.random.default_rng(seed)
+    return rng.random((count, d)) if d > MOST_DIMENSIONS else sobol(count, d, rng)
 
 
 class Room(NamedTuple):

@@ -1,0 +1,92 @@
+"""What a pool is worth on base samples that its search has not seen, and what each of its points contributes."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from poolwise.acquisition.base_samples import normals
+from poolwise.acquisition.expectation import Base, Estimate, estimate, look_ahead
+from poolwise.acquisition.integrand import MaxType
+from poolwise.belief.factor import cholesky
+from poolwise.belief.gaussian_process import Posterior
+from poolwise.belief.normal import outcomes
+from poolwise.belief.padding import masked
+from poolwise.pool.ascent import general_objective
+from poolwise.pool.domain import Domain, random_pools
+from poolwise.pool.starts import with_room
+from poolwise.precision import to_numpy
+
+FRESH = 2**10  # base samples, not those of the search, that judge the pool
+FRESH_SEED = 2**31 - 1  # no seed of a search: always the same judge, so that proposals can be compared
+
+
+def judge(
+    integrand: Any, posterior: Posterior, pool: Float[np.ndarray, "q d"], pending: Float[np.ndarray, "w d"]
+) -> tuple[Estimate, Float[np.ndarray, " q"]]:
+    """The value of a pool on fresh samples, and what each of its points contributes."""
+    z = normals(FRESH, len(pending) + len(pool), seed=FRESH_SEED)
+    if not isinstance(integrand, MaxType):
+        return to_numpy(_judge_general(integrand, posterior, np.concatenate([pending, pool]), z, len(pool)))
+    room = with_room(pending, z)
+    points, live = np.concatenate([room.points, pool]), np.append(room.taken, np.ones(len(pool))) > 0
+    return to_numpy(_judge_max(integrand, posterior, points, live, room.normals, len(pool)))
+
+
+@functools.partial(jax.jit, static_argnames=("q",))
+def _judge_max(  # noqa: PLR0913
+    integrand: MaxType,
+    posterior: Posterior,
+    points: Float[Array, "p d"],
+    live: Bool[Array, " p"],
+    z: Float[Array, "m p"],
+    q: int,
+) -> tuple[Estimate, Float[Array, " q"]]:
+    """A point contributes where a sample's best score is its own, as much as the second best is worth less."""
+    normal = posterior(points)
+    mean, factor = jnp.asarray(normal.mean), cholesky(masked(jnp.asarray(normal.covariance), live))
+    each = jnp.where(live[None, :], integrand.score(outcomes(mean, factor, z), mean[None, :]), -jnp.inf)
+    top, order = jax.lax.top_k(jnp.concatenate([each, jnp.full((z.shape[0], 1), -jnp.inf)], axis=1), 2)
+    values = integrand.value(top[:, 0])
+    whole = Estimate(jnp.mean(values), jnp.std(values) / jnp.sqrt(z.shape[0]))
+    lost = jnp.where(jnp.isfinite(top[:, 1]), values - integrand.value(top[:, 1]), values)
+    mine = order[:, :1] == jnp.arange(points.shape[0] - q, points.shape[0])[None, :]
+    return whole, jnp.mean(jnp.where(mine, lost[:, None], 0.0), axis=0)
+
+
+@functools.partial(jax.jit, static_argnames=("q",))
+def _judge_general(
+    integrand: Any, posterior: Posterior, points: Float[Array, "p d"], z: Float[Array, "m p"], q: int
+) -> tuple[Estimate, Float[Array, " q"]]:
+    """The value on fresh samples, and its difference to the value of the pool without each point."""
+    p = points.shape[0]
+    whole = estimate(*look_ahead(integrand, posterior, points), Base(z))
+    if p == 1:
+        return whole, whole.value[None]
+    rest = jnp.array([[j for j in range(p) if j != i] for i in range(p - q, p)])
+
+    def without(index: Array) -> Float[Array, ""]:
+        return estimate(*look_ahead(integrand, posterior, points[index]), Base(z[:, : p - 1])).value
+
+    return whole, whole.value - jax.lax.map(without, rest)
+
+
+def best_random(  # noqa: PLR0913
+    integrand: Any,
+    posterior: Posterior,
+    q: int,
+    pending: Float[np.ndarray, "w d"],
+    seed: int,
+    domain: Domain | None,
+) -> float:
+    """The best value among 256 random pools."""
+    rng = np.random.default_rng([seed, 5])
+    with jax.enable_x64(True):
+        pools = rng.random((256, q * posterior.dimension)) if domain is None else random_pools(domain, q, seed)
+        fresh = general_objective(posterior, integrand, q, pending, samples=FRESH, seed=FRESH_SEED)
+        return float(jnp.max(jax.lax.map(fresh, jnp.asarray(pools).reshape(8, 32, -1))))
