@@ -46,39 +46,81 @@ if TYPE_CHECKING:
     from .pool.proposal import Proposal as Proposal
     from .pool.proposal import propose as propose
     from .programs import keep_programs as keep_programs
+    from .space.errors import SpaceError as SpaceError
+    from .space.errors import SpaceExhausted as SpaceExhausted
+    from .space.parameters import Choice as Choice
+    from .space.parameters import Fixed as Fixed
+    from .space.parameters import Float as Float
+    from .space.parameters import Int as Int
+    from .space.space import Space as Space
+    from .study.callbacks import Callback as Callback
+    from .study.definition import Settings as Settings
+    from .study.errors import ConflictError as ConflictError
+    from .study.errors import StorageError as StorageError
+    from .study.errors import StorageUnavailable as StorageUnavailable
+    from .study.errors import StudyNotFound as StudyNotFound
+    from .study.errors import VersionError as VersionError
+    from .study.oneline import maximize as maximize
+    from .study.oneline import minimize as minimize
+    from .study.stops import RunInterrupted as RunInterrupted
+    from .study.stops import RunStopped as RunStopped
+    from .study.study import Study as Study
+    from .study.trial import Pool as Pool
+    from .study.trial import Trial as Trial
 
 _HOMES = {
     "Ascent": "pool.ascent",
     "Box": "acquisition.region",
     "Budget": "maximizers.climb",
+    "Callback": "study.callbacks",
+    "Choice": "space.parameters",
+    "ConflictError": "study.errors",
     "Direct": "maximizers.direct",
     "EntropySearch": "acquisition.entropy",
     "Estimate": "acquisition.expectation",
     "ExpectedImprovement": "acquisition.integrand",
+    "Fixed": "space.parameters",
+    "Float": "space.parameters",
     "GaussianProcess": "belief.gaussian_process",
     "InputError": "errors",
+    "Int": "space.parameters",
     "Lbfgsb": "maximizers.lbfgsb",
     "Matern12": "belief.kernel",
     "Matern32": "belief.kernel",
     "Matern52": "belief.kernel",
     "MissingExtra": "errors",
     "Normal": "belief.normal",
+    "Pool": "study.trial",
     "PoolwiseError": "errors",
     "Posterior": "belief.gaussian_process",
     "Probability": "acquisition.integrand",
     "ProbabilityOfImprovement": "acquisition.integrand",
     "Proposal": "pool.proposal",
     "RandomSearch": "maximizers.random_search",
+    "RunInterrupted": "study.stops",
+    "RunStopped": "study.stops",
+    "Settings": "study.definition",
     "SimpleRegret": "acquisition.integrand",
+    "Space": "space.space",
+    "SpaceError": "space.errors",
+    "SpaceExhausted": "space.errors",
     "SquaredExponential": "belief.kernel",
     "Stochastic": "maximizers.stochastic",
+    "StorageError": "study.errors",
+    "StorageUnavailable": "study.errors",
+    "Study": "study.study",
+    "StudyNotFound": "study.errors",
+    "Trial": "study.trial",
     "TwoStepExpectedImprovement": "acquisition.lookahead",
     "UpperConfidenceBound": "acquisition.integrand",
+    "VersionError": "study.errors",
     "expectation": "acquisition.expectation",
     "fit": "learning",
     "integrand": "acquisition.integrand",
     "keep_programs": "programs",
     "log_probability": "acquisition.expectation",
+    "maximize": "study.oneline",
+    "minimize": "study.oneline",
     "propose": "pool.proposal",
     "sample_paths": "belief.paths",
 }
