@@ -1,0 +1,1 @@
+"""The study: experiments asked for and told, durable, over a search space."""

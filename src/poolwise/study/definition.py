@@ -1,0 +1,190 @@
+"""What a study is about: space, objective, direction, seed and settings; stored once, compared when it is opened."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from poolwise.errors import InputError, PoolwiseError
+from poolwise.space.space import Space
+from poolwise.study.errors import ConflictError
+from poolwise.study.rows import damaged, decoded, encoded
+from poolwise.study.trial import AFTER, BEFORE
+from poolwise.version import __version__
+
+NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
+RESERVED = {*BEFORE, *AFTER, "request_id", "lease"}
+ACQUISITIONS = ("ucb", "ei", "pi", "mean", "fill")
+EXPIRED = ("ask", "fail")
+ROOT3 = math.sqrt(3)  # the paper's
+
+Number: TypeAlias = Any  # checked here, with a message
+Direction = Literal["minimize", "maximize"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How pools are chosen; part of the stored study.
+
+    `acquisition` is "ucb" (with `beta`, see `UpperConfidenceBound`), "ei", "pi", "mean", or "fill" for pools that fill
+    the space evenly and ask no model. `model_trials` is how many told trials the model takes at most: with more it
+    takes the best, the latest and a spread of the others. `expired` says what becomes of a trial whose lease has run
+    out: "ask" hands it out again, "fail" fails it.
+    """
+
+    acquisition: str = "ucb"
+    beta: Number = ROOT3
+    model_trials: Number = 1000
+    expired: str = "ask"
+
+    def __post_init__(self) -> None:
+        _option("acquisition", self.acquisition, ACQUISITIONS)
+        _option("expired", self.expired, EXPIRED)
+        if isinstance(self.beta, bool) or not isinstance(self.beta, int | float) or not 0 < self.beta < math.inf:
+            raise InputError(f"beta: must be a number above zero, got {self.beta!r}.")
+        if isinstance(self.model_trials, bool) or not isinstance(self.model_trials, int) or self.model_trials < 16:
+            raise InputError(f"model_trials: expected a whole number, 16 or more, got {self.model_trials!r}.")
+        object.__setattr__(self, "beta", float(self.beta))
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A study without its trials."""
+
+    space: Space
+    objective: str
+    direction: Direction
+    seed: Number = 0
+    settings: Settings = field(default_factory=Settings)
+
+    def __post_init__(self) -> None:
+        _name("the objective's name", self.objective)
+        names = list(self.space.parameters)
+        if clash := [name for name in names if name in RESERVED or name == self.objective]:
+            raise InputError(
+                f"space: the name {clash[0]!r} is taken by a column of the table of trials; give the parameter another."
+            )
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**53:
+            raise InputError(f"seed: expected a whole number, 0 or more, got {self.seed!r}.")
+
+    def to_json(self) -> str:
+        """The text that is stored."""
+        return encoded({**self.parts(), "poolwise": __version__})
+
+    def parts(self) -> dict[str, Any]:
+        """Plain data, part by part."""
+        return {
+            "space": self.space.to_dict(),
+            "objective": self.objective,
+            "direction": self.direction,
+            "seed": self.seed,
+            "settings": dataclasses.asdict(self.settings),
+        }
+
+    @staticmethod
+    def from_json(text: str, name: str) -> Definition:
+        """The definition that a text describes."""
+        where = f"the definition of study {name!r}"
+        content = decoded(text, where)
+        try:
+            if not isinstance(content, dict) or content["direction"] not in ("minimize", "maximize"):
+                raise TypeError("it has no direction")
+            settings = Settings(**content["settings"])
+            space = Space.from_dict(content["space"])
+            return Definition(space, content["objective"], content["direction"], content["seed"], settings)
+        except (PoolwiseError, TypeError, KeyError, ValueError, AttributeError) as error:
+            raise damaged(where, f"cannot be read ({error})") from None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the caller says about a study; all of it for a new one, none of it for one that exists."""
+
+    space: Space | Mapping[str, Any] | None = None
+    constraints: Iterable[str] = ()
+    minimize: str | None = None
+    maximize: str | None = None
+    seed: Number = None
+    settings: Settings | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether a study can be made of it; a space without a direction, or two directions, are errors."""
+        if self.minimize is not None and self.maximize is not None:
+            raise InputError('minimize, maximize: give one of them, for instance minimize="loss", not both.')
+        directed = self.objective is not None
+        if self.space is not None and not directed:
+            raise InputError('minimize, maximize: say which way is better, for instance minimize="loss".')
+        return self.space is not None and directed
+
+    @property
+    def direction(self) -> Direction:
+        return "maximize" if self.minimize is None else "minimize"
+
+    @property
+    def objective(self) -> str | None:
+        return self.maximize if self.minimize is None else self.minimize
+
+    def definition(self) -> Definition:
+        """The definition of a new study."""
+        assert self.objective is not None
+        seed = 0 if self.seed is None else self.seed
+        return Definition(self._space(), self.objective, self.direction, seed, self.settings or Settings())
+
+    def _space(self) -> Space:
+        constraints = tuple(self.constraints)
+        if not isinstance(self.space, Space):
+            assert self.space is not None
+            return Space(self.space, constraints)
+        if constraints:
+            raise InputError("constraints: give them to the Space itself, or give the space as a dictionary.")
+        return self.space
+
+    def check_against(self, stored: Definition, name: str) -> None:
+        """Whatever is said again must be what is stored."""
+        there = stored.parts()
+        said: dict[str, Any] = {}
+        if self.space is not None:
+            said["space"] = self._space().to_dict()
+        if self.objective is not None:
+            said |= {"direction": self.direction, "objective": self.objective}
+        if self.seed is not None:
+            said["seed"] = self.seed
+        if self.settings is not None:
+            said["settings"] = dataclasses.asdict(self.settings)
+        for key, value in said.items():
+            if value != there[key]:
+                raise ConflictError(
+                    f"study {name!r}: exists with another {key}: {difference(there[key], value)}. "
+                    "Leave it out to go on with the stored one, or choose another name for a new study."
+                )
+
+
+def difference(stored: Any, given: Any) -> str:
+    """The innermost place where two pieces of plain data differ, in words."""
+    if isinstance(stored, dict) and isinstance(given, dict):
+        for key in [*stored, *given]:
+            if stored.get(key) != given.get(key):
+                return f"{key}: {difference(stored.get(key), given.get(key))}"
+    return f"stored {stored!r}, given {given!r}"
+
+
+def check_study_name(name: str) -> str:
+    """Letters, digits, dot, underscore and hyphen: safe in any file name, shell and table."""
+    if not isinstance(name, str) or NAME.fullmatch(name) is None:
+        raise InputError(f"name: use 1 to 128 letters, digits, dots, underscores and hyphens, got {name!r}.")
+    return name
+
+
+def _name(what: str, name: Any) -> None:
+    if not isinstance(name, str) or not name.strip() or len(name) > 128 or name in RESERVED:
+        raise InputError(f"{what}: expected a short word such as 'loss', got {name!r}.")
+
+
+def _option(name: str, value: Any, options: tuple[str, ...]) -> None:
+    if value not in options:
+        raise InputError(f"{name}: unknown option {value!r}; choose one of {', '.join(map(repr, options))}.")

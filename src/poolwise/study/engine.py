@@ -1,0 +1,117 @@
+"""Databases: SQLite, as safe as it goes, and PostgreSQL. Passwords stay out of everything that is shown."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import re
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.pool import StaticPool
+
+from poolwise.errors import InputError, MissingExtra
+from poolwise.study.errors import StorageError
+
+log = logging.getLogger(__name__)
+
+BUSY_MS = 5_000  # one wait for another writer; `transactions` repeats it for as long as the study is patient
+EXAMPLES = "for instance 'sqlite:///tune.db' or 'postgresql://user@host/database'"
+MASK = "***"
+
+
+def parse_url(url: str | URL | None) -> URL:
+    """The address of a database; none is a database in memory."""
+    if url is None:
+        return make_url("sqlite://")
+    try:
+        parsed = make_url(url)
+    except (sa.exc.ArgumentError, ValueError):
+        raise InputError(f"url: not the address of a database; give one such as {EXAMPLES[13:]}.") from None
+    kind = parsed.drivername.split("+")[0]
+    if kind in ("postgresql", "postgres"):
+        if importlib.util.find_spec("psycopg") is None:
+            raise MissingExtra("PostgreSQL needs psycopg, which is not installed: pip install 'poolwise[postgres]'")
+        return parsed.set(drivername="postgresql+psycopg")
+    if kind != "sqlite":
+        raise InputError(f"url: unknown kind of database {kind!r}; use sqlite or postgresql, {EXAMPLES}.")
+    if parsed.host or parsed.query:
+        raise InputError("url: an SQLite address is sqlite:///relative.db or sqlite:////absolute/path.db, no more.")
+    return parsed.set(drivername="sqlite+pysqlite")
+
+
+def in_memory(url: URL) -> bool:
+    return url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:")
+
+
+def shown(url: URL) -> str:
+    """The address without password and without the values of its query, either of which may be a secret."""
+    bare = url.set(drivername=url.get_backend_name(), query={})
+    text = bare.render_as_string(hide_password=True)
+    hidden = "&".join(f"{key}={MASK}" for key in url.query)
+    return f"{text}?{hidden}" if hidden else text
+
+
+def scrubbed(text: str, url: URL) -> str:
+    """A text of a driver, in which the address's secrets are masked should they appear."""
+    values = [value for entry in url.query.values() for value in ([entry] if isinstance(entry, str) else entry)]
+    for secret in filter(None, [url.password, *values]):
+        text = text.replace(str(secret), MASK)
+    return re.sub(r"(password\s*=\s*)\S+", rf"\1{MASK}", text, flags=re.IGNORECASE)
+
+
+def make_engine(url: URL) -> sa.Engine:
+    """An engine whose transactions begin as writers, unless a connection is marked as a reader."""
+    if url.get_backend_name() != "sqlite":
+        options: Any = {"connect_args": {"connect_timeout": 10}} if "connect_timeout" not in url.query else {}
+        return sa.create_engine(url, pool_pre_ping=True, hide_parameters=True, **options)
+    if in_memory(url):
+        engine = sa.create_engine(
+            url, poolclass=StaticPool, connect_args={"check_same_thread": False}, hide_parameters=True
+        )
+    else:
+        _check_folder(url)
+        engine = sa.create_engine(url, connect_args={"timeout": BUSY_MS / 1000}, hide_parameters=True)
+    sa.event.listen(engine, "connect", _prepare)
+    sa.event.listen(engine, "begin", _begin)
+    return engine
+
+
+def path_of(url: URL) -> Path:
+    """The file of an SQLite address."""
+    return Path(url.database or "")
+
+
+def _check_folder(url: URL) -> None:
+    path = path_of(url)
+    if not path.parent.is_dir():
+        raise StorageError(f"{path}: its folder does not exist; create {path.parent} first.")
+    if path.is_dir():
+        raise StorageError(f"{path}: is a folder; give the name of a file in it.")
+
+
+def _prepare(connection: sqlite3.Connection, _record: Any) -> None:
+    """Durable commits, readers beside a writer, and a file that is data only: nothing in it can act."""
+    connection.isolation_level = None  # BEGIN is ours, see `_begin`
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    for pragma in (
+        f"busy_timeout={BUSY_MS}",
+        "trusted_schema=OFF",
+        "cell_size_check=ON",
+        "synchronous=FULL",
+        "foreign_keys=ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+    [mode] = connection.execute("PRAGMA journal_mode").fetchone()
+    if mode not in ("wal", "memory"):
+        [mode] = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        if mode not in ("wal", "memory"):
+            log.warning("study: no write-ahead log on this file system; readers wait for writers")
+
+
+def _begin(connection: sa.Connection) -> None:
+    reader = connection.get_execution_options().get("reader", False)
+    connection.exec_driver_sql("BEGIN" if reader else "BEGIN IMMEDIATE")

@@ -1,0 +1,166 @@
+"""The model of a study: the only part of this room that needs JAX, imported when a pool is first chosen by it."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from poolwise.acquisition.integrand import (
+    ExpectedImprovement,
+    ProbabilityOfImprovement,
+    SimpleRegret,
+    UpperConfidenceBound,
+)
+from poolwise.belief.gaussian_process import Posterior
+from poolwise.errors import InputError
+from poolwise.learning import fit
+from poolwise.pool.proposal import propose
+from poolwise.programs import keep_programs
+from poolwise.study.allowed import Allowed, Tried, reach_of
+from poolwise.study.definition import Definition, Settings
+from poolwise.study.placing import place
+from poolwise.study.scaling import Scale, scale_of
+from poolwise.study.suggest import ready
+from poolwise.study.trial import Trial
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What told trials say about the whole space: a posterior over the unit cube, and the scale of its outcomes.
+
+    `trials` are those that it has seen, `outcomes` their values in its unit, where larger is better.
+    """
+
+    posterior: Posterior
+    scale: Scale
+    definition: Definition
+    trials: list[Trial]
+    outcomes: Float[np.ndarray, " n"]
+
+    def predict(self, params: Sequence[dict[str, Any]]) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Mean and standard deviation of the objective, without noise, at some experiments."""
+        mean, deviation = self.at(self.definition.space.encode_many(params))
+        return mean, deviation
+
+    def at(self, U: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Mean and standard deviation of the objective, without noise, at points of the cube."""
+        normal = self.posterior(U)
+        variance = np.maximum(np.diagonal(np.asarray(normal.covariance)), 0.0)
+        return self.scale.values(np.asarray(normal.mean)), self.scale.deviations(np.sqrt(variance))
+
+
+def learn(definition: Definition, trials: Sequence[Trial]) -> Model | None:
+    """The model of the told trials; None while there are too few."""
+    if not ready(definition, trials):
+        return None
+    _keep_programs()
+    told, U = place(definition.space, [trial for trial in trials if trial.state == "told"])
+    values = np.array([trial.value for trial in told], dtype=float)
+    scale = scale_of(values, maximize=definition.direction == "maximize")
+    outcomes = scale.outcomes(values)
+    some = subset(outcomes, U, definition.settings.model_trials)
+    sems = np.array([np.nan if trial.sem is None else trial.sem for trial in told], dtype=float)
+    posterior = _fitted(U[some], outcomes[some], scale.variances(sems)[some])
+    return Model(posterior, scale, definition, [told[i] for i in some], outcomes[some])
+
+
+def choose(
+    definition: Definition, trials: Sequence[Trial], tried: Tried, q: int, seed: int
+) -> Float[np.ndarray, "p d"]:
+    """Up to q fresh points whose joint outcome is worth most; pending trials are part of the integral."""
+    model = learn(definition, trials)
+    assert model is not None
+    lengths = np.broadcast_to(model.posterior.process.kernel.lengthscale, (definition.space.dimension,))
+    near = Tried(tried.taken, tried.told, tried.failed, reach_of(len(lengths), np.asarray(lengths)))
+    waiting = place(definition.space, [trial for trial in trials if trial.state == "pending"])[1]
+    worth = _integrand(definition.settings, model)
+    for risky in (False, True) if len(tried.failed) else (True,):
+        allowed = Allowed(definition.space, near, risky)
+        try:
+            found = propose(model.posterior, worth, q, pending=waiting, domain=allowed, seed=seed).pool
+        except InputError as error:  # fewer than q points are left
+            log.info("study: %s", error)
+            continue
+        snapped = definition.space.snap(found)
+        return _different(snapped[allowed.fresh(snapped)])
+    return np.zeros((0, definition.space.dimension))
+
+
+def best_mean(definition: Definition, trials: Sequence[Trial]) -> dict[str, Any] | None:
+    """The feasible experiment with the best posterior mean, among told ones and the best that can be found."""
+    model = learn(definition, trials)
+    assert model is not None
+    space = definition.space
+    found = propose(model.posterior, SimpleRegret(), 1, domain=space, seed=definition.seed, replicate=True).pool
+    _, told = place(space, model.trials)
+    candidates = np.concatenate([space.snap(found), told[space.feasible(told)]])
+    means = np.asarray(model.posterior(candidates).mean)
+    return space.decode(candidates[int(np.argmax(means))])
+
+
+def subset(outcomes: Float[np.ndarray, " n"], U: Float[np.ndarray, "n d"], most: int) -> list[int]:
+    """Which trials a model of at most `most` takes: a quarter the best, a quarter the latest, a spread of the rest.
+
+    The spread takes, one after the other, the trial farthest from those taken already.
+    """
+    n = len(outcomes)
+    if n <= most:
+        return list(range(n))
+    best = np.argsort(-outcomes, kind="stable")[: most // 4]
+    taken = np.zeros(n, dtype=bool)
+    taken[best] = taken[n - most // 4 :] = True
+    distance = np.full(n, np.inf)
+    for i in np.flatnonzero(taken):
+        distance = np.minimum(distance, ((U - U[i]) ** 2).sum(axis=1))
+    while taken.sum() < most:
+        far = int(np.argmax(np.where(taken, -1.0, distance)))
+        taken[far] = True
+        distance = np.minimum(distance, ((U - U[far]) ** 2).sum(axis=1))
+    return [int(i) for i in np.flatnonzero(taken)]
+
+
+def _fitted(
+    U: Float[np.ndarray, "n d"], outcomes: Float[np.ndarray, " n"], variances: Float[np.ndarray, " n"]
+) -> Posterior:
+    """The fitted posterior; noise is learned where no standard error is known."""
+    unknown = np.isnan(variances)
+    if unknown.all():
+        return fit(U, outcomes)
+    if unknown.any():
+        learned = float(np.mean(fit(U, outcomes).noise))
+        variances = np.where(unknown, learned, variances)
+    return fit(U, outcomes, noise=variances)
+
+
+def _integrand(settings: Settings, model: Model) -> Any:
+    best = float(model.outcomes.max())
+    match settings.acquisition:
+        case "ei":
+            return ExpectedImprovement(best)
+        case "pi":
+            return ProbabilityOfImprovement(best)
+        case "mean":
+            return SimpleRegret()
+    return UpperConfidenceBound(settings.beta)
+
+
+def _different(U: Float[np.ndarray, "p d"]) -> Float[np.ndarray, "r d"]:
+    """The rows without repeats, in their order."""
+    _, first = np.unique(U, axis=0, return_index=True)
+    return U[np.sort(first)]
+
+
+@functools.cache
+def _keep_programs() -> None:
+    try:
+        keep_programs()
+    except (OSError, InputError) as error:
+        log.warning("study: compiled programs are not kept on disk (%s)", error)

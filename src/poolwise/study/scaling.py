@@ -1,0 +1,59 @@
+"""Outcomes as a model can take them: larger is better, a robust unit, and no value that drowns the others.
+
+With z = (y - median) / spread, values within a few spreads stay as they are and farther ones grow like a logarithm, so
+that their order is kept. Stored values are never changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+BAD, GOOD = 5.0, 20.0  # in spreads: where the logarithm begins, below and above
+MOST = 12.0  # by how much the logarithm may exceed these
+LEAST_VARIANCE, MOST_VARIANCE = 1e-6, 1e6  # of the noise, in squared spreads
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How values become the model's outcomes, and back: y = sign unit (centre + spread z)."""
+
+    sign: float
+    unit: float
+    centre: float
+    spread: float
+
+    def outcomes(self, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """The model's outcomes of values."""
+        z = (self.sign * values / self.unit - self.centre) / self.spread
+        high = GOOD + np.minimum(np.log1p(np.maximum(z - GOOD, 0.0)), MOST)
+        low = -BAD - np.minimum(np.log1p(np.maximum(-BAD - z, 0.0)), MOST)
+        return np.where(z > GOOD, high, np.where(z < -BAD, low, z))
+
+    def values(self, z: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """The values of outcomes that are no farther out than where the logarithm begins."""
+        return self.sign * self.unit * (self.centre + self.spread * z)
+
+    def deviations(self, z: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Standard deviations in the values' unit."""
+        return self.unit * self.spread * z
+
+    def variances(self, sems: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Noise variances of the model's outcomes; NaN where no standard error is known."""
+        with np.errstate(over="ignore"):
+            return np.clip((sems / self.unit / self.spread) ** 2, LEAST_VARIANCE, MOST_VARIANCE)
+
+
+def scale_of(values: Float[np.ndarray, " n"], *, maximize: bool) -> Scale:
+    """The scale of some values: median and quartiles, by way of the largest value so that nothing overflows."""
+    sign = 1.0 if maximize else -1.0
+    unit = float(np.abs(values).max(initial=0.0)) or 1.0
+    y = sign * values / unit
+    centre = float(np.median(y))
+    near = np.abs(y - centre)
+    spread = float(np.quantile(y, 0.75) - np.quantile(y, 0.25)) / 1.35
+    if not spread > 1e-12 and (near > 1e-12).any():
+        spread = float(np.median(near[near > 1e-12]))  # most values are equal: the unit is how the others differ
+    return Scale(sign, unit, centre, spread if spread > 1e-12 else 1.0)

@@ -1,0 +1,264 @@
+"""The store: a few verbs, each one transaction that may be repeated without harm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from poolwise.study import rows
+from poolwise.study import statements as sql
+from poolwise.study.engine import parse_url, shown
+from poolwise.study.errors import StudyNotFound
+from poolwise.study.migration import prepare
+from poolwise.study.rows import Row, as_revision, as_trial, checked, damaged, encoded
+from poolwise.study.schema import requests, revisions, sealed, studies, trials
+from poolwise.study.transactions import Transactions
+from poolwise.study.trial import Revision, State, Trial
+
+Params = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All trials of a study at one version of its data, and the time by the store's clock."""
+
+    version: int
+    trials: list[Trial]
+    now: float
+
+    def expired(self, most: int) -> list[Trial]:
+        """Pending trials whose lease has run out, oldest first."""
+        late = [t for t in self.trials if t.state == "pending" and t.lease and t.lease.timestamp() <= self.now]
+        return late[:most]
+
+
+@dataclass(frozen=True)
+class Request:
+    """An ask, ready to be stored: trials handed out again, and new ones."""
+
+    id: str
+    q: int
+    again: Sequence[int]
+    new: Sequence[Params]
+    lease: float | None
+    seen: Snapshot
+    strict: bool  # whether any change since `seen` makes it stale, or only an equal point
+
+    def stands_on(self, others: set[str]) -> bool:
+        """Whether a new point equals one of others."""
+        return any(encoded(params) in others for params in self.new)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a trial."""
+
+    state: State
+    value: float | None = None
+    sem: float | None = None
+    reason: str | None = None
+
+    def repeats(self, row: Row) -> bool:
+        """Whether the row says so already."""
+        if self.state != row["state"] or self.state == "failed":
+            return self.state == row["state"]
+        return self.value == row["value"] and self.sem in (None, row["sem"])
+
+
+class Store:
+    """Studies in a database; SQLite and PostgreSQL by the same statements."""
+
+    def __init__(
+        self, url: str | sa.URL | None = None, *, patience: float = 60.0, clock: Callable[[], float] | None = None
+    ) -> None:
+        self.url = parse_url(url)
+        self._run = Transactions(self.url, patience)
+        self._clock = clock or (time.time if self._run.sqlite else None)
+        try:
+            prepare(self._run)
+        except BaseException:
+            self._run.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"Store({shown(self.url)!r})"
+
+    def close(self) -> None:
+        """Let go of the database's connections."""
+        self._run.close()
+
+    def names(self) -> list[str]:
+        """The studies that are there."""
+        return self._run.read(lambda c: list(c.scalars(sa.select(studies.c.name).order_by(studies.c.id))))
+
+    def create(self, name: str, definition: str) -> Row:
+        """The study of that name; a new one with this definition where there is none."""
+
+        def work(c: sa.Connection) -> Row:
+            if (row := sql.find(c, name)) is not None:
+                return row
+            identity = (c.scalar(sa.select(sa.func.max(studies.c.id))) or 0) + 1
+            fresh = {"id": identity, "name": name, "definition": definition, "created": self._now(c)}
+            row = sealed({**fresh, "version": 0, "trials": 0, "pools": 0})
+            c.execute(studies.insert().values(row))
+            return row
+
+        return self._run.write(work)
+
+    def load(self, name: str) -> Row:
+        """The study of that name."""
+        row = self._run.read(lambda c: sql.find(c, name))
+        if row is None:
+            there = self.names()
+            known = f"it has {', '.join(map(repr, there))}" if there else "it has none yet"
+            raise StudyNotFound(
+                f"no study {name!r} in {shown(self.url)}: {known}. Give space= and minimize= or maximize= to create it."
+            )
+        return row
+
+    def snapshot(self, study: int) -> Snapshot:
+        """All trials at one moment; numbers are consecutive or the store is damaged."""
+
+        def work(c: sa.Connection) -> Snapshot:
+            head = sql.head(c, study)
+            found = sql.select(c, trials.c.study == study)
+            if [t.number for t in found] != list(range(head["trials"])):
+                raise damaged(f"study {head['name']!r}", f"should have {head['trials']} trials, but not all are there")
+            return Snapshot(head["version"], found, self._now(c))
+
+        return self._run.read(work)
+
+    def trial(self, study: int, number: int) -> Trial:
+        """One trial."""
+        return self._run.read(lambda c: as_trial(sql.row(c, study, number)))
+
+    def pending(self, study: int) -> list[Trial]:
+        """The trials that have been asked for and not told."""
+        return self._run.read(lambda c: sql.select(c, (trials.c.study == study) & (trials.c.state == "pending")))
+
+    def best(self, study: int, *, highest: bool) -> Trial | None:
+        """The told trial with the best value, the earliest of equals."""
+        order = trials.c.value.desc() if highest else trials.c.value.asc()
+        told = sa.select(trials).where(trials.c.study == study, trials.c.state == "told")
+        found = self._run.read(lambda c: c.execute(told.order_by(order, trials.c.number).limit(1)).mappings().first())
+        return None if found is None else as_trial(found)
+
+    def counts(self, study: int) -> dict[str, int]:
+        """How many trials are in each state."""
+        query = sa.select(trials.c.state, sa.func.count()).where(trials.c.study == study).group_by(trials.c.state)
+        return {str(state): int(n) for state, n in self._run.read(lambda c: list(c.execute(query)))}
+
+    def history(self, study: int, number: int) -> list[Revision]:
+        """What a trial said before, oldest first."""
+        query = sa.select(revisions).where(revisions.c.study == study, revisions.c.number == number)
+        found = self._run.read(lambda c: list(c.execute(query.order_by(revisions.c.revision)).mappings()))
+        return [as_revision(row) for row in found]
+
+    def answered(self, study: int, request: str, q: int) -> list[Trial] | None:
+        """The pool that a request was answered with, or None."""
+        return self._run.read(lambda c: sql.answer(c, study, request, q))
+
+    def ask(self, study: int, request: Request) -> list[Trial] | None:
+        """Store a pool, whole; None where the data have changed since it was made."""
+
+        def work(c: sa.Connection) -> list[Trial] | None:
+            head = sql.head(c, study, lock=True)
+            if (known := sql.answer(c, study, request.id, request.q)) is not None:
+                return known
+            if head["version"] != request.seen.version and (
+                request.strict or request.stands_on(sql.since(c, study, len(request.seen.trials)))
+            ):
+                return None
+            now = self._now(c)
+            lease = None if request.lease is None else now + request.lease
+            again = [sql.row(c, study, number) for number in request.again]
+            if any(row["state"] != "pending" or row["lease"] is None or row["lease"] > now for row in again):
+                return None
+            for row in again:
+                sql.put(c, {**row, "lease": lease})
+            fresh = {"study": study, "request": request.id, "pool": head["pools"], "asked": now, "lease": lease}
+            numbers = sql.append(c, head, [{**fresh, "state": "pending", "params": encoded(p)} for p in request.new])
+            every = [*request.again, *numbers]
+            answer = {"study": study, "request": request.id, "q": request.q, "numbers": encoded(every)}
+            c.execute(requests.insert().values(sealed(answer)))
+            sql.touch(c, head, trials=len(numbers), pools=1)
+            return [as_trial(sql.row(c, study, number)) for number in every]
+
+        return self._run.write(work)
+
+    def add(self, study: int, request: str, params: Params, outcome: Outcome) -> Trial:
+        """Store a trial that was not asked for; once, however often the request is repeated."""
+
+        def work(c: sa.Connection) -> Trial:
+            head = sql.head(c, study, lock=True)
+            if (known := sql.answer(c, study, request, 1)) is not None:
+                return known[0]
+            now = self._now(c)
+            row = {"study": study, "request": request, "params": encoded(params), "asked": now, "finished": now}
+            [number] = sql.append(c, head, [{**row, **vars(outcome)}])
+            answer = {"study": study, "request": request, "q": 1, "numbers": encoded([number])}
+            c.execute(requests.insert().values(sealed(answer)))
+            sql.touch(c, head, trials=1)
+            return as_trial(sql.row(c, study, number))
+
+        return self._run.write(work)
+
+    def finish(self, study: int, number: int, outcome: Outcome, *, replace: bool = False) -> Trial:
+        """Store what became of a trial; what it said before, if it is replaced, is kept as a revision."""
+
+        def work(c: sa.Connection) -> Trial:
+            head = sql.head(c, study, lock=True)
+            row = sql.row(c, study, number)
+            lapsed = row["state"] == "failed" and row["lease"] is not None
+            if outcome.repeats(row):
+                return as_trial(row)
+            if row["state"] != "pending" and not lapsed and not replace:
+                raise sql.contradiction(row, (outcome.state, outcome.value, outcome.sem, outcome.reason))
+            now = self._now(c)
+            if row["state"] != "pending":
+                sql.keep(c, row, now)
+            ended = {**row, **vars(outcome), "finished": now, "lease": None}
+            sql.put(c, ended)
+            sql.touch(c, head)
+            return as_trial(sealed(ended))
+
+        return self._run.write(work)
+
+    def lapse(self, study: int, reason: str) -> int:
+        """Fail the pending trials whose lease has run out; each still takes a late tell, as its lease is kept."""
+
+        def work(c: sa.Connection) -> int:
+            head, now = sql.head(c, study, lock=True), self._now(c)
+            late = (trials.c.study == study) & (trials.c.state == "pending") & (trials.c.lease <= now)
+            found = [checked(row, trials) for row in c.execute(sa.select(trials).where(late)).mappings()]
+            for row in found:
+                sql.put(c, {**row, "state": "failed", "reason": rows.plain(reason), "finished": now})
+            if found:
+                sql.touch(c, head)
+            return len(found)
+
+        return self._run.write(work)
+
+    def renew(self, study: int, number: int, lease: float) -> Trial:
+        """A pending trial's lease, counted from now; other trials are left as they are."""
+
+        def work(c: sa.Connection) -> Trial:
+            sql.head(c, study, lock=True)
+            row = sql.row(c, study, number)
+            if row["state"] == "pending":
+                row = sealed({**row, "lease": self._now(c) + lease})
+                sql.put(c, row)
+            return as_trial(row)
+
+        return self._run.write(work)
+
+    def _now(self, c: sa.Connection) -> float:
+        """The store's clock: this host's for SQLite, the server's for PostgreSQL."""
+        if self._clock is not None:
+            return float(self._clock())
+        seconds = sa.cast(sa.func.extract("epoch", sa.func.clock_timestamp()), sa.Double)
+        return float(c.execute(sa.select(seconds)).scalar_one())
