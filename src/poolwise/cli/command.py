@@ -1,0 +1,111 @@
+"""What all commands of a study share: where it is, `--json`, `--debug`, and what an error becomes."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from poolwise.cli.terminal import printable, say
+from poolwise.errors import PoolwiseError
+
+Function = Callable[..., Any]
+
+FAILED, MISUSED, NOTHING, INTERRUPTED = 1, 2, 3, 130
+
+EXITS = """\b
+Exit codes:
+    0  done
+    1  it could not be done: the store, a conflict, something that is not installed
+    2  the command line, the study file or a table of results is wrong; nothing was done
+    3  nothing to do: no experiment is left, the budget is reached, there is no value yet
+  130  interrupted"""
+
+DEFAULT = "study.toml"
+
+
+class FileError(PoolwiseError, ValueError):
+    """A study file or a table of results that cannot be used as it is written."""
+
+
+class NothingToDo(PoolwiseError, RuntimeError):
+    """The command has nothing to do: the budget is reached, or there is no value yet."""
+
+
+class Notes(logging.Handler):
+    """The library's warnings as lines on standard error, each once in a row."""
+
+    said = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = f"{record.levelname.lower()}: {printable(record.getMessage())}"
+        if line != self.said:
+            say(line)
+        self.said = line
+
+
+def guarded(command: Function) -> Function:
+    """`--json` and `--debug`, errors as one message with an exit code, and the library's warnings."""
+
+    @click.option("--json", "json_", is_flag=True, help="Data as JSON on standard output.")
+    @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+    @functools.wraps(command)
+    def run(*, debug: bool, **given: Any) -> Any:
+        log, notes = logging.getLogger("poolwise"), Notes(logging.WARNING)
+        log.addHandler(notes)
+        try:
+            return command(**given)
+        except KeyboardInterrupt:
+            say("interrupted")
+            raise SystemExit(INTERRUPTED) from None
+        except BrokenPipeError:
+            raise  # somebody reads no further, which click answers
+        except (PoolwiseError, OSError) as error:
+            if debug:
+                raise
+            give_up(error)
+        finally:
+            log.removeHandler(notes)
+
+    run.__doc__ = f"{command.__doc__}\n\n{EXITS}"
+    return run
+
+
+def give_up(error: Exception) -> NoReturn:
+    """End with a message and the exit code of an error."""
+    from poolwise.space.errors import SpaceExhausted
+
+    nothing = isinstance(error, NothingToDo | SpaceExhausted)
+    say(str(error) if nothing else f"error: {error}")
+    raise SystemExit(NOTHING if nothing else MISUSED if isinstance(error, FileError) else FAILED)
+
+
+def study_option(command: Function) -> Function:
+    """`--study FILE`."""
+    return click.option(
+        "--study",
+        "-s",
+        "source",
+        type=click.Path(path_type=Path),
+        envvar="POOLWISE_STUDY",
+        show_envvar=True,
+        default=Path(DEFAULT),
+        show_default=True,
+        help="The study's file.",
+    )(command)
+
+
+def study_argument(command: Function) -> Function:
+    """The study's file as an argument, or by `--study`."""
+
+    @click.argument("file", type=click.Path(path_type=Path), required=False)
+    @study_option
+    @functools.wraps(command)
+    def run(*, file: Path | None, source: Path, **given: Any) -> Any:
+        return command(source=source if file is None else file, **given)
+
+    return run

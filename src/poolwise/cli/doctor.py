@@ -1,0 +1,81 @@
+"""`poolwise doctor`: is the installation well, and is the study?"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from poolwise.cli.command import FAILED, FileError, guarded
+from poolwise.cli.terminal import put_json, put_table, say
+
+if TYPE_CHECKING:
+    from poolwise.study.doctor import Finding
+
+STUDY_FILES = (".toml", ".json")
+
+
+@click.command(short_help="Is the installation well, and the study?")
+@click.argument("what", metavar="[FILE | ADDRESS]", envvar="POOLWISE_STUDY", default="study.toml")
+@guarded
+def doctor(*, what: str, json_: bool) -> None:
+    """Look at the installation, the study file and the store, and say what to do about what is wrong.
+
+    FILE is a study file or an SQLite file, ADDRESS that of a database. Nothing is changed.
+    """
+    findings = _findings(what)
+    if json_:
+        put_json([asdict(finding) for finding in findings])
+    else:
+        put_table(["level", "subject", "finding"], [[f.level, f.subject, f.message] for f in findings])
+        for advice in dict.fromkeys(f.advice for f in findings if f.advice):
+            say(advice)
+    if any(finding.level == "error" for finding in findings):
+        raise SystemExit(FAILED)
+
+
+def _findings(what: str) -> list[Finding]:
+    from poolwise.study.doctor import Finding, examine
+
+    first = [_programs()]  # it loads JAX, so that the device is known
+    if "://" in what:
+        return [*first, *examine(what)]
+    path = Path(what)
+    if path.suffix.lower() not in STUDY_FILES:
+        return [*first, *examine(f"sqlite:///{path.absolute()}")]
+    from poolwise.cli.objective import check_command
+    from poolwise.cli.study_file import load
+    from poolwise.study.engine import parse_url, path_of
+
+    try:
+        file = load(path)
+        if file.command:
+            check_command(file.command, file.space.names, file.space.axes)
+    except FileError as error:
+        return [*first, Finding("error", "study file", str(error))]
+    first.append(Finding("ok", "study file", f"{path}, {len(file.space.names)} parameters"))
+    address = parse_url(file.url)
+    if address.get_backend_name() == "sqlite" and not path_of(address).exists():
+        advice = "`poolwise ask` or `poolwise run` begins it."
+        return [*first, Finding("ok", "store", f"{path_of(address)} is not there yet", advice)]
+    return [*first, *examine(file.url)]
+
+
+def _programs() -> Finding:
+    """Where compiled programs are kept."""
+    import jax
+
+    from poolwise.errors import PoolwiseError
+    from poolwise.programs import keep_programs
+    from poolwise.study.doctor import Finding
+
+    devices = f"JAX on {jax.default_backend()}, {os.cpu_count()} cores"
+    try:
+        folder = keep_programs() or jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
+    except (PoolwiseError, OSError) as error:
+        return Finding("warning", "programs", f"{devices}; compiled programs are not kept: {error}")
+    where = f"compiled programs in {folder}" if folder else "compiled programs are not kept (POOLWISE_PROGRAMS=off)"
+    return Finding("ok", "programs", f"{devices}; {where}")

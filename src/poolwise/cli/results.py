@@ -1,0 +1,263 @@
+"""What a table of results says: which trials have which values, and what is wrong with it, all of it at once."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from poolwise.cli.command import FileError
+from poolwise.cli.sheet import Row, Sheet
+from poolwise.cli.terminal import spelled
+from poolwise.errors import PoolwiseError
+from poolwise.space.errors import did_you_mean
+from poolwise.space.parameters import Choice, Fixed, Int, Parameter
+from poolwise.space.scalars import key
+from poolwise.study.errors import ConflictError
+from poolwise.study.placing import stored_params
+from poolwise.study.study import Study
+from poolwise.study.trial import AFTER, BEFORE, Trial
+
+NUMBERS = ("number", "trial")
+FAILURE = re.compile(r"(failed|fail|failure|error|crashed|broken|nan|na|n/a|#n/a|[+-]?inf(inity)?)\s*(:\s*(.*))?", re.I)
+CLOSE = 0.01  # of a range: what a rounding spreadsheet or a balance may change in a parameter
+SHOWN = 20  # problems of one table
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one row says: of a trial by its number, or of an experiment of the user's own by its parameters."""
+
+    where: str
+    number: int | None
+    params: Mapping[str, Any] | None = None
+    value: float = math.nan
+    sem: float | None = None
+    reason: str | None = None  # why there is no value
+
+    @property
+    def failed(self) -> bool:
+        return self.reason is not None
+
+    def repeats(self, trial: Trial) -> bool:
+        """Whether the trial says so already."""
+        if self.failed or trial.state == "failed":
+            return self.failed and trial.state == "failed"
+        return trial.value == self.value and self.sem in (None, trial.sem)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where a table has what."""
+
+    number: str | None
+    value: str
+    sem: str | None
+    reason: str | None
+    params: Mapping[str, str]  # from parameters to columns
+    others: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be written, after everything was looked at."""
+
+    entries: Sequence[Entry]
+    repeated: int  # rows that the study knows already
+    empty: int  # rows without a value
+
+
+def plan(study: Study, name: str, sheet: Sheet, *, replace: bool = False) -> Plan:
+    """Everything that a table says; an error lists all that is wrong with it, and nothing is written then."""
+    columns = find_columns(study, name, sheet)
+    entries, problems, empty = [], [], 0
+    for row in sheet.rows:
+        try:
+            entry = _entry(study, sheet, columns, row)
+        except PoolwiseError as error:
+            problems.append(f"line {row.line}: {error}")
+            continue
+        empty += entry is None
+        entries += [] if entry is None else [entry]
+    if problems:
+        raise FileError(_listed(f"{name}: nothing was written", problems))
+    return _compared(study, name, entries, empty, replace)
+
+
+def find_columns(study: Study, name: str, sheet: Sheet) -> Columns:
+    """The columns of a table by their names; a capital letter more or less does not matter."""
+    folded = {column.casefold(): column for column in sheet.columns}
+
+    def find(*words: str) -> str | None:
+        for word in words:
+            if word in sheet.columns or word.casefold() in folded:
+                return word if word in sheet.columns else folded[word.casefold()]
+        return None
+
+    value = find(study.objective) or find("value")
+    if value is None:
+        raise FileError(
+            f"{name}: has no column {study.objective!r} (or 'value'); its columns are {', '.join(sheet.columns)}."
+            f"{did_you_mean(study.objective, sheet.columns)}"
+        )
+    params = {p: column for p in study.space.names if (column := find(p)) is not None}
+    number = find(*NUMBERS)
+    if number is None and not params:
+        raise FileError(f"{name}: has no column 'number', which says the trial of each value.")
+    sem, reason = find("sem"), find("reason")
+    used = {value, number, sem, reason, *params.values(), ""}
+    others = [c for c in sheet.columns if c not in used and c not in (*BEFORE, *AFTER)]
+    return Columns(number, value, sem, reason, params, others)
+
+
+def _entry(study: Study, sheet: Sheet, columns: Columns, row: Row) -> Entry | None:
+    """What a row says; None if it has no value yet."""
+    cell = row.cells.get(columns.value, "")
+    number = row.cells.get(columns.number or "", "")
+    where = f"line {row.line}"
+    if not cell:
+        return None
+    value, reason = outcome(sheet, cell, row.cells.get(columns.reason or "", ""))
+    sem = _sem(sheet, row.cells.get(columns.sem or "", "")) if reason is None else None
+    params = {p: _param(study.space.parameters[p], sheet, row.cells.get(c, "")) for p, c in columns.params.items()}
+    given = {p: v for p, v in params.items() if row.cells.get(columns.params[p], "")}
+    if number:
+        return Entry(where, _whole(sheet, number), given, value, sem, reason)
+    if not given:
+        raise FileError("has a value, but neither the number of a trial nor parameters.")
+    return Entry(where, None, stored_params(study.space, given)[0], value, sem, reason)
+
+
+def outcome(sheet: Sheet, cell: str, reason: str = "") -> tuple[float, str | None]:
+    """The value in a cell, or why there is none."""
+    number = sheet.number(cell)
+    if number is not None and math.isfinite(number):
+        return number, None
+    match = FAILURE.fullmatch(cell.strip())
+    if match is None and number is None:
+        hint = (
+            " Is it a decimal comma? Then separate columns by semicolons." if re.fullmatch(r"-?\d+,\d+", cell) else ""
+        )
+        raise FileError(f"{cell!r} is no number; write 'failed', or 'failed: why', if there is none.{hint}")
+    why = match[4] if match is not None else None
+    return math.nan, why or reason or f"told as {cell.strip()!r}"
+
+
+def _whole(sheet: Sheet, cell: str) -> int:
+    number = sheet.number(cell)
+    if number is None or not number.is_integer() or not 0 <= number < 2**53:
+        raise FileError(f"{cell!r} is no number of a trial.")
+    return int(number)
+
+
+def _sem(sheet: Sheet, cell: str) -> float | None:
+    if not cell:
+        return None
+    number = sheet.number(cell)
+    if number is None or not 0 <= number < math.inf:
+        raise FileError(f"sem: {cell!r} is no standard error, which is a number, zero or more.")
+    return number
+
+
+def _param(parameter: Parameter, sheet: Sheet, cell: str) -> Any:
+    """The value of a parameter that a cell spells; where it spells none, the text, which the space then refuses."""
+    number = sheet.number(cell)
+    if isinstance(parameter, Choice | Fixed):
+        values = parameter.values if isinstance(parameter, Choice) else [parameter.value]
+        alike: list[Callable[[Any], bool]] = [
+            lambda value: spelled(value) == cell,
+            lambda value: spelled(value).casefold() == cell.casefold(),
+            lambda value: number is not None and key(value) == ("number", number),
+        ]
+        for same in alike:
+            if found := [value for value in values if same(value)]:
+                return found[0]
+        return cell
+    if number is None:
+        return cell
+    return int(number) if isinstance(parameter, Int) and number.is_integer() else number
+
+
+def _compared(study: Study, name: str, entries: Sequence[Entry], empty: int, replace: bool) -> Plan:
+    """The entries that are news; contradictions within the table, and with the study, are errors."""
+    trials = study.trials
+    there = Counter(_identity(t.params, t.value, t.sem, t.state == "failed") for t in trials if t.added)
+    added, told = [], dict[int, Entry]()
+    problems, conflicts, repeated = [], [], 0
+    for entry in entries:
+        if entry.number is None:
+            same = _identity(entry.params or {}, entry.value, entry.sem, entry.failed)
+            known = there[same] > 0
+            there[same] -= known
+            repeated += known
+            added += [] if known else [entry]
+        elif problem := _problem(study, trials, entry, told.get(entry.number)):
+            problems.append(f"{entry.where}: {problem}")
+        elif entry.repeats(trial := trials[entry.number]):
+            repeated += 1
+        elif trial.state == "pending" or trial.lease is not None or replace:
+            told[entry.number] = entry
+        else:
+            conflicts.append(f"{entry.where}: trial {entry.number} has {_now(trial)}, the table {_said(entry)}.")
+    if problems:
+        raise FileError(_listed(f"{name}: nothing was written", problems))
+    if conflicts:
+        raise ConflictError(_listed(f"{name}: nothing was written; --replace takes the table's values", conflicts))
+    return Plan([*told.values(), *added], repeated, empty)
+
+
+def _problem(study: Study, trials: Sequence[Trial], entry: Entry, before: Entry | None) -> str | None:
+    """What is wrong with an entry about a trial; `before` is an earlier one about the same."""
+    assert entry.number is not None
+    if entry.number >= len(trials):
+        return f"there is no trial {entry.number}; the study has {len(trials)}."
+    if before is not None and _said(before) != _said(entry):
+        return f"trial {entry.number} has another value on {before.where}."
+    return _differing(study, trials[entry.number], entry.params or {})
+
+
+def _identity(params: Mapping[str, Any], value: float | None, sem: float | None, failed: bool) -> Any:
+    """What makes two added experiments the same, so that a table may be told twice."""
+    keys = tuple((name, key(value)) for name, value in sorted(params.items()))
+    return keys, *((None, None) if failed else (value, sem))
+
+
+def _differing(study: Study, trial: Trial, given: Mapping[str, Any]) -> str | None:
+    """How a row's parameters contradict those of its trial, beyond what rounding explains."""
+    for name, value in given.items():
+        stored = trial.params.get(name)
+        if not _alike(study.space.parameters[name], value, stored):
+            return (
+                f"{name} is {spelled(value)} here and {spelled(stored)} in trial {trial.number}; check the number. "
+                "An experiment of your own has no number: leave its cell empty."
+            )
+    return None
+
+
+def _alike(parameter: Parameter, a: Any, b: Any) -> bool:
+    if key(a) == key(b):
+        return True
+    if isinstance(parameter, Choice | Fixed) or not isinstance(a, int | float) or not isinstance(b, int | float):
+        return False
+    low, high = parameter.low, parameter.high
+    if parameter.log:
+        return a > 0 and b > 0 and abs(math.log(a / b)) <= CLOSE * math.log(high / low)
+    return abs(a - b) <= CLOSE * (high - low)
+
+
+def _said(entry: Entry) -> str:
+    error = "" if entry.sem is None else f" (sem {entry.sem!r})"
+    return "a failure" if entry.failed else f"{entry.value!r}{error}"
+
+
+def _now(trial: Trial) -> str:
+    error = "" if trial.sem is None else f" (sem {trial.sem!r})"
+    return "failed" if trial.state == "failed" else f"{trial.value!r}{error}"
+
+
+def _listed(head: str, problems: Sequence[str]) -> str:
+    more = [f"... and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
+    return "\n  ".join([f"{head}:", *problems[:SHOWN], *more])

@@ -1,0 +1,76 @@
+"""What is shown, and where: data on standard output, messages on standard error, colour on a terminal only."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+
+
+def say(message: str) -> None:
+    """A message, on standard error."""
+    click.echo(message, err=True)
+
+
+def put_json(data: Any) -> None:
+    """Data as JSON, on standard output."""
+    click.echo(as_json(data))
+
+
+def as_json(data: Any) -> str:
+    """JSON as people and programs read it; times in ISO 8601."""
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=datetime.isoformat)
+
+
+def put_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A table on standard output: drawn on a terminal, plain columns elsewhere, in full width."""
+    cells = [[brief(cell) for cell in row] for row in rows]
+    right = [any(isinstance(row[i], int | float) for row in rows) for i in range(len(columns))]
+    if sys.stdout.isatty():
+        _drawn([brief(name) for name in columns], cells, right)
+        return
+    lines = [[brief(name) for name in columns], *cells]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    for line in lines:
+        padded = [t.rjust(w) if r else t.ljust(w) for t, w, r in zip(line, widths, right, strict=True)]
+        click.echo("  ".join(padded).rstrip())
+
+
+def brief(value: Any) -> str:
+    """A value for a reader: six digits, no control characters, nothing for nothing."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return printable(spelled(value))
+
+
+def spelled(value: Any) -> str:
+    """A parameter's value as text, in full: in tables, and in the arguments of commands."""
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    return value if isinstance(value, str) else repr(value)
+
+
+def printable(text: str) -> str:
+    """Text on one line that no terminal takes for an order."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _drawn(columns: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table()
+    for name, numeric in zip(columns, right, strict=True):
+        table.add_column(escape(name), justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*(escape(cell) for cell in row))
+    Console().print(table)

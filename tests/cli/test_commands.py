@@ -1,0 +1,229 @@
+"""The other commands: what they show, where they show it, and how they end."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from poolwise.cli.init import questions
+from poolwise.cli.template import Answers
+
+COMMANDS = ["init", "run", "ask", "tell", "status", "best", "trials", "export", "plot", "doctor"]
+
+
+def python(*arguments, **options):
+    """A Python of its own."""
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120, **options)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_tells_the_exit_codes(terminal, command):
+    """On every command, as well as --json."""
+    text = terminal(command, "--help").stdout
+
+    assert "nothing to do" in text and "--json" in text
+
+
+def test_nothing_light_loads_jax(bench):
+    """Help and all commands that only look or tell start without JAX, pandas and matplotlib; the first pool, too."""
+    code = """
+import sys
+from click.testing import CliRunner
+from poolwise.cli import main
+for line in sys.argv[1:]:
+    result = CliRunner().invoke(main, line.split())
+    assert result.exit_code == 0, (line, result.output)
+    heavy = [name for name in ("jax", "jaxlib", "pandas", "matplotlib") if name in sys.modules]
+    assert not heavy, (line, heavy)
+"""
+    lines = ["--help", "ask", "tell 0 1.5", "status", "best", "trials", "export", "tell --help"]
+
+    assert (0, "", "") == python("-c", code, *lines, cwd=bench.folder)
+
+
+def test_status_of_a_study_that_has_not_begun(bench):
+    """It says so, and makes no file."""
+    status = bench.json("status")
+
+    assert (0, 12, None) == (status["told"], status["left"], status["best"])
+    assert ["study.toml"] == [path.name for path in bench.folder.iterdir()]
+    assert "no value yet" in bench("status").stdout
+
+
+def test_a_study_from_ask_to_best(bench):
+    """Counts, pending numbers, budget and the best value."""
+    bench("ask")
+    bench("tell", 1, 0.5)
+    bench("tell", 2, 0.75)
+    bench("tell", 3, "failed")
+    status = bench.json("status")
+
+    assert (2, 1, 1, 8, [0]) == tuple(status[key] for key in ("told", "failed", "pending", "left", "pending_numbers"))
+    assert (2, 0.75) == (bench.json("best")["number"], status["best"]["value"])
+    assert "12 trials, 8 left" in bench("status").stdout
+    assert [0] == [trial["number"] for trial in bench.json("trials", "--state", "pending")]
+    assert [2, 3] == [trial["number"] for trial in bench.json("trials", "--last", 2)]
+
+
+def test_the_study_may_be_elsewhere(bench, monkeypatch):
+    """By an argument, an option or the environment."""
+    bench("ask", "-q", 1)
+    elsewhere = bench.folder / "inner"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    path = "../study.toml"
+
+    assert "there is no such file" in bench("status", code=2).stderr
+    assert 1 == bench.json("status", path)["pending"] == bench.json("status", "--study", path)["pending"]
+    monkeypatch.setenv("POOLWISE_STUDY", path)
+    assert 1 == bench.json("status")["pending"]
+
+
+def test_ask_writes_what_was_asked_for(bench):
+    """A table for people, CSV with an empty column to fill in, JSON for programs."""
+    table = bench("ask", "-q", 2).stdout.splitlines()
+    sheet = bench("ask", "-q", 2, "--format", "csv").stdout.splitlines()
+    data = bench.json("ask", "-q", 2)
+
+    assert ["number", "temperature", "dose", "cycles", "solvent"] == table[0].split()
+    assert "number,temperature,dose,cycles,solvent,yield" == sheet[0]
+    assert ["2", "3"] == [line.split(",")[0] for line in sheet[1:]]
+    assert ("yield", [4, 5]) == (data["objective"], [trial["number"] for trial in data["trials"]])
+
+
+def test_a_repeated_request(bench):
+    """The same pool again, also when the budget is reached meanwhile."""
+    first = bench("ask", "-q", 8, "--request-id", "monday", "--format", "csv").stdout
+    bench("ask", "-q", 4)
+
+    assert first == bench("ask", "-q", 8, "--request-id", "monday", "--format", "csv").stdout
+    assert "budget of 12 trials is reached" in bench("ask", code=3).stderr
+
+
+def test_the_budget_cuts_a_pool(bench):
+    """The last pool has what is left, and added trials do not count."""
+    bench.write("old.csv", "temperature,dose,cycles,solvent,yield\n30,0.1,2,water,1\n")
+    bench("tell", "old.csv")
+
+    assert 12 == len(bench.json("ask", "-q", 100)["trials"])
+
+
+def test_a_space_that_is_exhausted(terminal):
+    """Exit code 3, and a pool that is smaller says so."""
+    terminal.write("study.toml", 'minimize = "y"\n[space.n]\ntype = "int"\nlow = 1\nhigh = 3\n')
+
+    assert "only 3 experiments are left" in terminal("ask", "-q", 5).stderr
+    assert "have been asked for" in terminal("ask", code=3).stderr
+
+
+def test_ask_writes_over_nothing(bench):
+    """A file that is there is refused before anything is asked for."""
+    bench.write("pool.csv", "precious")
+
+    assert "is there already" in bench("ask", "--out", "pool.csv", code=2).stderr
+    assert 0 == bench.json("status")["pending"]
+    assert ".csv or .json" in bench("ask", "--out", "pool.txt", code=2).stderr
+    bench("ask", "--out", "pool.csv", "--force")
+    assert bench.read("pool.csv").startswith("number,")
+
+
+def test_nothing_to_show_yet(bench):
+    """No value is exit code 3, not an error."""
+    assert "no trial has a value" in bench("best", code=3).stderr
+    assert "nothing to draw" in bench("plot", code=3).stderr
+    assert (
+        "number,state,pool,temperature,dose,cycles,solvent,yield,sem,reason,asked,finished\n" == bench("export").stdout
+    )
+
+
+def test_an_export_is_safe_in_a_spreadsheet(bench):
+    """Text that looks like a formula is text, in CSV and in Excel files."""
+    openpyxl = pytest.importorskip("openpyxl")
+    bench.write("old.csv", "temperature,dose,cycles,solvent,yield\n30,0.1,2,'-ethanol,-1\n")
+    bench("tell", "old.csv")
+    bench("export", "--out", "all.csv")
+    bench("export", "--out", "all.xlsx")
+    bench("export", "--out", "all.json")
+    row = list(openpyxl.load_workbook(bench.folder / "all.xlsx").active[2])
+
+    assert "0,told,,30.0,0.1,2,'-ethanol,-1.0," in bench.read("all.csv")
+    assert ("-ethanol", "s", -1) == (row[6].value, row[6].data_type, row[7].value)
+    assert "-ethanol" == json.loads(bench.read("all.json"))[0]["params"]["solvent"]
+    assert "--out" in bench("export", "--format", "xlsx", code=2).stderr
+
+
+def test_a_file_that_changed_since(bench):
+    """What contradicts the stored study is said, and nothing is done."""
+    bench("ask")
+    bench.write("study.toml", bench.read("study.toml").replace("high = 90", "high = 80"))
+
+    assert "exists with another space" in bench("ask", code=1).stderr
+
+
+def test_debug_shows_the_traceback(bench):
+    """Otherwise an error is a message."""
+    bench("ask")
+    result = bench("tell", 99, 1, "--debug", code=1)
+
+    assert "ConflictError" == type(result.exception).__name__
+    assert "Traceback" not in bench("tell", 99, 1, code=1).stderr
+
+
+def test_init_writes_a_file_once(terminal):
+    """Not over one that is there, unless it is forced."""
+    assert "poolwise ask --study a.toml" in terminal("init", "a.toml").stderr
+    terminal.write("a.toml", "precious")
+
+    assert "--force" in terminal("init", "a.toml", code=2).stderr
+    assert "precious" == terminal.read("a.toml")
+    assert "a.toml" == terminal.json("init", "a.toml", "--force", "--yes")["file"]
+    assert 4 == len(terminal.json("ask", "--study", "a.toml")["trials"])
+    assert ".toml" in terminal("init", "a.txt", code=2).stderr
+
+
+def test_init_asks(terminal):
+    """On a terminal, question by question; a wrong answer is asked for again."""
+    import click
+    from click.testing import CliRunner
+
+    got = []
+    typed = ["tune", "minimize", "loss", "0", "2", "16", "lr", "float", "1e-5", "1", "y"]
+    typed += ["act", "choice", "relu, gelu", "", "python train.py --lr={lr} '--act={act} x'"]
+    result = CliRunner().invoke(click.command()(lambda: got.append(questions())), input="\n".join(typed) + "\n")
+    space = {
+        "lr": {"type": "float", "low": 1e-5, "high": 1.0, "log": True},
+        "act": {"type": "choice", "values": ["relu", "gelu"]},
+    }
+    command = ["python", "train.py", "--lr={lr}", "--act={act} x"]
+
+    assert 0 == result.exit_code, result.output
+    assert [Answers("tune", "minimize", "loss", 2, 16, command, space)] == got
+
+
+def test_doctor(bench):
+    """Versions, device, the file and the store; an error is exit code 1."""
+    subjects = {finding["subject"] for finding in bench.json("doctor")}
+    bench("ask")
+    after = {finding["subject"]: finding for finding in bench.json("doctor")}
+    bench.write("study.db", b"no database" * 1000)
+
+    assert {"versions", "programs", "study file", "store"} <= subjects | {"versions"}
+    assert "study 'bench'" in after and "cpu" in after["programs"]["message"]
+    assert any(finding["level"] == "error" for finding in bench.json("doctor", "study.db", code=1))
+    assert "error" in bench("doctor", code=1).stdout
+    bench.write("study.toml", "q = 1\n")
+    assert "which way is better" in bench("doctor", code=1).stdout
+
+
+def test_the_program_itself(bench):
+    """As its users call it: data and messages apart, exit codes, no colour where there is no terminal."""
+    environment = {**os.environ, "FORCE_COLOR": ""}
+    code, out, err = python("-m", "poolwise", "ask", "-q", "2", cwd=bench.folder, env=environment)
+    assert (0, 3) == (code, len(out.splitlines()))
+    assert "\x1b" not in out + err and "poolwise tell 0 VALUE" in err
+
+    assert 2 == python("-m", "poolwise", "status", "none.toml", cwd=bench.folder)[0]
+    assert 3 == python("-m", "poolwise", "best", cwd=bench.folder)[0]

@@ -1,0 +1,152 @@
+"""`poolwise run`: commands side by side, failures that cost themselves only, and an end that can be gone on from."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+STUDY = """\
+minimize = "loss"
+q = 3
+trials = 6
+timeout = 20
+command = ["{python}", "-I", "-S", "loss.py", "{x}"]
+[space.x]
+type = "float"
+low = -1
+high = 1
+[settings]
+acquisition = "fill"
+"""
+
+
+@pytest.fixture
+def shop(terminal):
+    """A study with a command that is quick."""
+    terminal.write("study.toml", STUDY)
+    terminal.write("loss.py", "import sys\nprint('working')\nprint(float(sys.argv[1]) ** 2)\n")
+    return terminal
+
+
+def test_a_run_ends_with_the_best(shop):
+    """The best trial on standard output, progress and the next steps on standard error."""
+    result = shop("run")
+
+    assert ["trial", "loss", "x"] == [line.split()[0] for line in result.stdout.splitlines()]
+    assert "6 of 6 trials" in result.stderr
+    assert (
+        "poolwise run study.toml --trials 30" in result.stderr and "poolwise plot --study study.toml" in result.stderr
+    )
+
+
+def test_a_run_goes_on(shop):
+    """At its budget there is nothing to do, which is said with the best; a larger budget goes on."""
+    shop("run")
+    again = shop("run", code=3)
+    more = shop.json("run", "--trials", 9, "--asynchronous", "-q", 2)
+
+    assert "all 6 trials" in again.stderr and again.stdout.startswith("trial")
+    assert (9, 9) == (more["finished"], shop.json("status")["told"])
+
+
+def test_a_space_that_is_exhausted(shop):
+    """The run ends with what there is; a second finds nothing to do."""
+    shop.write("study.toml", STUDY.replace('"float"', '"int"'))
+
+    assert 3 == shop.json("run")["finished"]
+    assert "no experiment is left" in shop("run", code=3).stderr
+
+
+def test_failures_cost_themselves_only(shop):
+    """The reason is kept, the run goes on."""
+    shop.write("loss.py", "import sys\nx = float(sys.argv[1])\nassert x < 0.5, 'too large'\nprint(x)\n")
+    done = shop.json("run", "--trials", 12)
+    failed = shop.json("trials", "--state", "failed")
+
+    assert 12 == done["finished"] and failed
+    assert all("AssertionError: too large" in trial["reason"] for trial in failed)
+    assert "too large" in shop("trials").stdout
+
+
+def test_a_run_that_cannot_succeed_stops(shop):
+    """With the reason, and exit code 1."""
+    shop.write("loss.py", "raise SystemExit('no such GPU')")
+    result = shop("run", "--trials", 100, code=1)
+
+    assert "trials failed" in result.stderr and "no such GPU" in result.stderr
+    assert shop.json("status")["failed"] < 20
+
+
+def test_a_timeout(shop):
+    """Ends the trial, not the run."""
+    shop.write("loss.py", "import sys, time\ntime.sleep(60 if float(sys.argv[1]) > 0 else 0)\nprint(1)\n")
+    shop("run", "--timeout", 0.7, "--trials", 4)
+    reasons = [trial["reason"] for trial in shop.json("trials", "--state", "failed")]
+
+    assert reasons and all("no value within 0.7 seconds" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    "old, new, words",
+    [
+        ("{x}", "{y}", "names {y}, which is no parameter"),
+        ('"{x}"', '"x"', "does not use x"),
+        ("trials = 6", "", "trials: say how many"),
+        ("command", "# command", "command: there is none"),
+    ],
+)
+def test_a_file_that_cannot_be_run(shop, old, new, words):
+    """It is refused before anything is asked for."""
+    shop.write("study.toml", STUDY.replace(old, new))
+
+    assert words in shop("run", code=2).stderr
+    assert not (shop.folder / "study.db").exists()
+
+
+@pytest.mark.parametrize("name", ["train", "train:", ":f", "nowhere:f", "train:g", "train:f()"])
+def test_a_function_that_is_not_there(shop, name):
+    """It is an error of usage."""
+    shop.write("train.py", "def f(x): return x\n")
+
+    assert "--function" in shop("run", "--function", name, code=2).stderr
+
+
+def poolwise(folder, *arguments, **options):
+    environment = {**os.environ, "POOLWISE_PROGRAMS": "off"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(
+        [sys.executable, "-m", "poolwise", *arguments], cwd=folder, env=environment, **pipes, **options
+    )
+
+
+def test_a_function_of_the_command_line(shop):
+    """It is called in processes of its own, with the parameters by name."""
+    shop.write("mine.py", "def loss(x):\n    return {'value': x * x, 'sem': 0.5}\n")
+    process = poolwise(shop.folder, "run", "--function", "mine:loss", "--trials", "3")
+    _, messages = process.communicate(timeout=60)
+
+    assert 0 == process.returncode, messages
+    assert [0.5] * 3 == [trial["sem"] for trial in shop.json("trials", "--state", "told")]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_an_interrupted_run_goes_on(shop):
+    """Ctrl-C ends the commands, leaves their trials pending, and the next run takes them up at once."""
+    shop.write("loss.py", "import os, time\nopen(f'{os.getpid()}.pid', 'w').close()\ntime.sleep(60)\n")
+    process = poolwise(shop.folder, "run", start_new_session=True)
+    while len(list(shop.folder.glob("*.pid"))) < 3:
+        assert process.poll() is None, process.communicate()
+        os.sched_yield()
+    process.send_signal(signal.SIGINT)
+    _, messages = process.communicate(timeout=30)
+    alive = [path.stem for path in shop.folder.glob("*.pid") if Path(f"/proc/{path.stem}").exists()]
+
+    assert 130 == process.returncode, messages
+    assert [] == alive
+    assert "to go on: poolwise run study.toml" in messages
+    assert {"pending": 3, "failed": 0}.items() <= shop.json("status").items()
+    shop.write("loss.py", "print(1)\n")
+    assert 6 == shop.json("run")["finished"] == len(shop.json("trials"))

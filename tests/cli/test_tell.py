@@ -1,0 +1,192 @@
+"""`poolwise tell`: one value or a table; all of a table or nothing."""
+
+import math
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from poolwise.cli.study_file import load
+
+
+@pytest.fixture
+def asked(bench):
+    """A study with four pending trials."""
+    bench("ask")
+    return bench
+
+
+def trials(bench):
+    with load(bench.folder / "study.toml").open() as study:
+        return study.trials
+
+
+def test_one_value(asked):
+    """Also a negative one, with its standard error."""
+    assert "1 told; 3 pending" in asked("tell", 1, "-2.5e-1", "--sem", "0.1").stderr
+    assert (-0.25, 0.1) == (trials(asked)[1].value, trials(asked)[1].sem)
+
+
+def test_the_same_again_and_another(asked):
+    """The same value changes nothing; another is a conflict, unless it replaces."""
+    asked("tell", 0, 1)
+    asked("tell", 0, 1)
+
+    assert "trial 0" in asked("tell", 0, 2, code=1).stderr
+    assert {"told": [0], "failed": [], "added": []}.items() <= asked.json("tell", 0, 2, "--replace").items()
+    assert 2.0 == trials(asked)[0].value
+
+
+def test_a_failure(asked):
+    """A word instead of a value, with a reason."""
+    asked("tell", 0, "failed", "--reason", "clogged")
+    asked("tell", 1, "failed: dropped")
+    asked("tell", 2, "nan")
+
+    assert ["clogged", "dropped", "told as 'nan'"] == [trial.reason for trial in trials(asked)[:3]]
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("0", "abc"), "'abc' is no number"),
+        (("0", "0,5"), "decimal comma"),
+        (("x", "1"), "'x' is no number of a trial"),
+        (("0", "1", "--sem", "-1"), "no standard error"),
+        (("0",), "poolwise tell 0 VALUE"),
+        (("none.csv",), "there is no such file"),
+        (("0", "1", "2"), "unexpected extra argument"),
+    ],
+)
+def test_wrong_usage(asked, arguments, words):
+    """It is an error of usage, and nothing is written."""
+    assert words in asked("tell", *arguments, code=2).stderr
+    assert {"pending"} == {trial.state for trial in trials(asked)}
+
+
+def test_an_unknown_trial(asked):
+    """It is a runtime error."""
+    assert "trial 9" in asked("tell", 9, 1, code=1).stderr
+
+
+def test_a_table_of_a_pool(bench):
+    """What `ask` wrote, filled in: values, failures, and rows that wait."""
+    bench("ask", "--out", "pool.csv")
+    lines = bench.read("pool.csv").splitlines()
+    bench.write("pool.csv", "\n".join([lines[0], lines[1] + "0.5", lines[2] + "failed", lines[3] + "-1", lines[4]]))
+    told = bench.json("tell", "pool.csv")
+
+    assert ([0, 2], [1], [], 1) == (told["told"], told["failed"], told["added"], told["empty"])
+    assert [0.5, None, -1.0, None] == [trial.value for trial in trials(bench)]
+    assert {"told": [], "repeated": 3}.items() <= bench.json("tell", "pool.csv").items()
+
+
+def test_a_table_as_a_german_spreadsheet_saves_it(bench):
+    """Semicolons, decimal commas, a mark, fewer digits, TRUE in capitals, a column of notes."""
+    bench("ask", "--out", "pool.csv")
+    rows = [line.split(",") for line in bench.read("pool.csv").splitlines()]
+    rows = [
+        [*rows[0], "Operator"],
+        *([n, f"{float(t):.3f}", f"{float(d):.3g}", c, s.upper(), "1.5", "me"] for n, t, d, c, s, _ in rows[1:]),
+    ]
+    text = "\r\n".join(";".join(cell.replace(".", ",") for cell in row) for row in rows)
+    result = bench("tell", bench.write("pool.csv", b"\xef\xbb\xbf" + text.encode()))
+
+    assert "not used: Operator" in result.stderr
+    assert [1.5] * 4 == [trial.value for trial in trials(bench)]
+
+
+def test_earlier_data(bench):
+    """Rows without a number are added, once however often the table is told; equal rows are replicates."""
+    bench.write(
+        "old.csv",
+        "temperature,dose,cycles,solvent,yield,sem\n"
+        "30,0.1,2,water,1,0.5\n30,0.1,2,water,1,0.5\n40,0.2,3,'-ethanol,2,\n40,0.2,3,true,failed,\n",
+    )
+
+    assert [0, 1, 2, 3] == bench.json("tell", "old.csv")["added"]
+    assert {"added": [], "repeated": 4}.items() <= bench.json("tell", "old.csv").items()
+    assert ["water", "water", "-ethanol", True] == [trial.params["solvent"] for trial in trials(bench)]
+    assert ["told", "told", "told", "failed"] == [trial.state for trial in trials(bench)]
+
+
+@pytest.mark.parametrize(
+    "table, words",
+    [
+        ("number,yield\n0,1\n1,abc\n9,1\n", ["line 3", "'abc' is no number"]),
+        ("number,yield\n0,1\n9,1\n", ["line 3", "no trial 9"]),
+        ("number,yield\n0,1\n0,2\n", ["line 3", "trial 0 has another value on line 2"]),
+        ("number,yield\n0,1\n-1,2\n", ["line 3", "'-1' is no number of a trial"]),
+        ("number,yield\n0.5,1\n", ["'0.5' is no number of a trial"]),
+        ("number,yield,sem\n0,1,-2\n", ["sem: '-2'"]),
+        ("number,yeild\n0,1\n", ["no column 'yield'", "Did you mean 'yeild'?"]),
+        ("yield\n1\n", ["no column 'number'"]),
+        ("number,yield\n,1\n", ["neither the number"]),
+        ("number,cycles,yield\n0,1,1\n1,1,1\n2,1,1\n3,1,1\n", ["cycles is 1 here", "check the number"]),
+        ("number,cycles,yield\n,1,1\n", ["temperature, dose, solvent: missing"]),
+        ("temperature,dose,cycles,solvent,yield\n30,0.1,2,watre,1\n", ["solvent: 'watre'", "Did you mean 'water'?"]),
+        ("temperature,dose,cycles,solvent,yield\nhot,0.1,2,water,1\n", ["temperature", "'hot'"]),
+    ],
+)
+def test_a_wrong_table_writes_nothing(asked, table, words):
+    """All problems are listed with their lines."""
+    asked.write("t.csv", table)
+    result = asked("tell", "t.csv", code=2)
+
+    assert [] == [word for word in words if word not in result.stderr]
+    assert ["pending"] * 4 == [trial.state for trial in trials(asked)]
+
+
+def test_conflicts_are_listed(asked):
+    """A table that contradicts the study changes nothing, unless it replaces."""
+    asked("tell", 0, 1)
+    asked("tell", 1, "failed")
+    asked.write("t.csv", "number,yield\n0,2\n1,3\n2,4\n")
+    result = asked("tell", "t.csv", code=1)
+
+    assert "trial 0 has 1.0, the table 2.0" in result.stderr and "trial 1 has failed, the table 3.0" in result.stderr
+    assert "pending" == trials(asked)[2].state
+    assert [0, 1, 2] == asked.json("tell", "t.csv", "--replace")["told"]
+
+
+def test_an_export_tells_nothing_new(asked):
+    """Every trial with everything about it, told again."""
+    asked("tell", 0, 1, "--sem", 0.25)
+    asked("tell", 1, "failed")
+    asked("export", "--out", "all.csv")
+
+    assert {"told": [], "failed": [], "added": [], "repeated": 1, "empty": 3}.items() <= asked.json(
+        "tell", "all.csv"
+    ).items()
+
+
+def test_standard_input(asked):
+    """A dash is the standard input."""
+    asked("tell", "-", typed="number,value\n0,7\n")
+
+    assert 7.0 == trials(asked)[0].value
+
+
+numbers = st.sampled_from(["", "0", "3", "7", "x", "-1", "1e400", "0.0"])
+outcomes = st.sampled_from(["", "1", "nan", "inf", "failed: =x", "1e999", "-0", "1,5", "x", "=1+1"]) | st.floats().map(
+    str
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(numbers, outcomes), min_size=1, max_size=5))
+def test_any_table_is_told_whole_or_not_at_all(bench, rows):
+    """Exit code 0, or 1 or 2 and nothing written; values that are stored are finite."""
+    if not (bench.folder / "study.db").exists():
+        bench("ask")
+    bench.write("t.csv", "number,yield\n" + "\n".join(f'{number},"{value}"' for number, value in rows))
+    before = trials(bench)
+    from click.testing import CliRunner
+
+    from poolwise.cli import main
+
+    result = CliRunner().invoke(main, ["tell", "t.csv"])
+
+    assert result.exit_code in (0, 1, 2), result.output
+    assert result.exit_code == 0 or before == trials(bench)
+    assert all(trial.value is None or math.isfinite(trial.value) for trial in trials(bench))
