@@ -1,0 +1,71 @@
+"""Figure 2 as a picture: regret against evaluations, and the values that optimizers reach on the same beliefs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from poolwise.paper.settings import ACQUISITIONS, NAMES, OPTIMIZERS
+from poolwise.paper.summary import Curves, best_optimizer, curves, mean_and_error
+from poolwise.plot.paper import COLOURS, Line, bars, panels, save
+
+
+def draw_regret(rows: list[dict[str, str]], out: Path) -> None:
+    """Two figures: regret of the recommended point, and of the best observation."""
+    for kind in ("recommended", "observed"):
+        found = curves(rows, f"log10_regret_{kind}")
+        q = int(rows[0]["observations"])
+        lines = {"each with its best optimizer": _best(found, q)}
+        for acquisition in ACQUISITIONS:
+            each = {
+                NAMES[name]: _line(found, acquisition, name, q, COLOURS[name])
+                for name in OPTIMIZERS
+                if (acquisition, name) in found
+            }
+            if each:
+                lines[NAMES[acquisition]] = each
+        figure = panels(lines, columns=3, x="evaluations", y=f"log10 regret, {kind} point")
+        save(figure, out / ("figure2" if kind == "recommended" else "figure2_observed"))
+
+
+def _best(found: Curves, q: int) -> dict[str, Line]:
+    lines = {}
+    for acquisition in ACQUISITIONS:
+        if any(key[0] == acquisition for key in found):
+            best = best_optimizer(found, acquisition, OPTIMIZERS)
+            lines[f"{NAMES[acquisition]}, {NAMES[best]}"] = _line(found, acquisition, best, q, COLOURS[acquisition])
+    return lines
+
+
+def _line(found: Curves, acquisition: str, optimizer: str, q: int, colour: str) -> Line:
+    mean, error = mean_and_error(found[acquisition, optimizer])
+    return Line(q * (1.0 + np.arange(len(mean))), mean, error, colour)
+
+
+def draw_values(rows: list[dict[str, str]], out: Path) -> None:
+    """Bars: the value that each optimizer reaches, as a share of the best one on that belief."""
+    groups: dict[str, dict[str, tuple[float, float]]] = {}
+    for acquisition, shares in value_shares(rows).items():
+        each = {name: np.array(values) for name, values in shares.items()}
+        groups[NAMES[acquisition]] = {
+            NAMES[name]: (float(v.mean()), float(v.std() / np.sqrt(len(v)))) for name, v in each.items()
+        }
+    colours = {NAMES[name]: colour for name, colour in COLOURS.items()}
+    save(bars(groups, y="share of the best value reached", colours=colours), out / "values")
+
+
+def value_shares(rows: list[dict[str, str]]) -> dict[str, dict[str, Any]]:
+    """Values between 0, the worst optimizer's on a belief, and 1, the best one's; by acquisition and optimizer."""
+    beliefs: dict[tuple[str, str, str], dict[str, float]] = {}
+    for row in rows:
+        key = (row["acquisition"], row["task"], row["observations"])
+        beliefs.setdefault(key, {})[row["optimizer"]] = float(row["value"])
+    shares: dict[str, dict[str, Any]] = {}
+    for (acquisition, _, _), each in beliefs.items():
+        low, high = min(each.values()), max(each.values())
+        for name, value in each.items():
+            share = (value - low) / (high - low) if high > low else 1.0
+            shares.setdefault(acquisition, {}).setdefault(name, []).append(share)
+    return shares

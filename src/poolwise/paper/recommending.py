@@ -1,0 +1,44 @@
+"""The point that one would recommend: where the posterior mean is highest."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+import poolwise as pw
+from poolwise.pool.field import Field, field_of
+from poolwise.pool.starts import spread
+from poolwise.pytree import pytree
+
+SPREAD = 2**12
+STARTS = 16  # of the evenly spread points, and as many of the observed ones
+
+
+@pytree
+class Mean:
+    """The posterior mean as an objective."""
+
+    field: Field
+
+    def __call__(self, points: Float[Array, "p d"]) -> Float[Array, " p"]:
+        scaled = points / self.field.lengthscale[None, :]
+        k = self.field.covariances(scaled, self.field.data) * self.field.live[None, :]
+        return self.field.mean + k @ self.field.weights
+
+
+def recommended(posterior: pw.Posterior) -> Float[np.ndarray, " d"]:
+    """The maximum of the posterior mean, climbed from the best of many points and of the observed ones."""
+    with jax.enable_x64(True):
+        mean = Mean(field_of(posterior))
+        starts = _starts(mean, jnp.asarray(spread(SPREAD, posterior.dimension, 0)), posterior.data.X)
+    return pw.Lbfgsb(rounds=100, gtol=1e-6)(mean, np.asarray(starts)).best
+
+
+@jax.jit
+def _starts(mean: Mean, even: Float[Array, "c d"], data: Float[Array, "n d"]) -> Float[Array, "s d"]:
+    seen = jnp.where(mean.field.live > 0, mean(data), -jnp.inf)
+    _, first = jax.lax.top_k(mean(even), STARTS)
+    _, second = jax.lax.top_k(seen, STARTS)
+    return jnp.concatenate([even[first], data[second]])

@@ -1,0 +1,104 @@
+"""The parts that commands are made of, without processes."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import poolwise as pw
+from poolwise.acquisition.base_samples import normals
+from poolwise.paper import claims, summary, tables, tasks
+from poolwise.paper.asynchronous import durations, horizon
+from poolwise.paper.figure2 import selection
+from poolwise.paper.screening import best_pools
+from poolwise.paper.settings import QUICK
+from poolwise.pool.ascent import max_objective
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    X = np.random.default_rng(1).random((12, QUICK.d))
+    return tasks.prior(QUICK).condition(X, tasks.task(QUICK, 0)(X))
+
+
+def test_screening_finds_the_best_pools(posterior):
+    """The fast 32-bit stream ranks pools as the 64-bit objective does on the same base samples."""
+    pools = np.random.default_rng(2).random((256, QUICK.q, QUICK.d))
+    z, goal = normals(128, QUICK.q, seed=3), pw.ExpectedImprovement(float(posterior.y.max()))
+    with jax.enable_x64(True):
+        objective = max_objective(posterior, goal, QUICK.q, np.zeros((0, QUICK.d)), samples=128, seed=3)[0]
+        values = np.asarray(jax.jit(objective)(jnp.asarray(pools).reshape(256, -1)))
+    order = np.argsort(-values)
+    found = best_pools(posterior, goal, z, pools, keep=4)
+
+    assert values[order[0]] - values[order[4]] > 1e-5 * values.max()  # more than the digits of 32 bit
+    assert np.array_equal(
+        pools[np.sort(order[:4])], pools[np.sort([np.argmax((pools == p).all((1, 2))) for p in found])]
+    )
+
+
+def test_optimum_is_above_a_dense_screening():
+    """The search for the optimum beats many more random points than it begins with."""
+    point, best = tasks.optimum(QUICK, 0, np.full((1, QUICK.d), 0.5))
+    other = tasks.task(QUICK, 0)(np.random.default_rng(9).random((20_000, QUICK.d)))
+
+    assert best >= other.max()
+    assert math.isclose(best, float(tasks.task(QUICK, 0)(point[None])[0]))
+
+
+def test_negative_regret_is_an_error():
+    """A run that beats the optimum shows that the optimum is none."""
+    assert [0.5, 0.0] == tasks.regret(1.0, np.array([0.5, 1.0])).tolist()
+    with pytest.raises(tasks.NegativeRegret, match="more than the task's optimum"):
+        tasks.regret(1.0, np.array([0.2, 1.1]))
+
+
+def test_tables_keep_every_digit(tmp_path):
+    """What is read is what was written; no half-written file is left."""
+    matrix = np.random.default_rng(0).random((3, 2))
+    tables.write(tmp_path / "a.csv", [{"x": 0.1 + 0.2, "points": matrix}])
+    (row,) = tables.read(tmp_path / "a.csv")
+
+    assert float(row["x"]) == 0.1 + 0.2
+    assert np.array_equal(matrix, tables.numbers(row["points"], 2))
+    assert ["a.csv"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_selection_names_what_is_unknown():
+    """`--only` selects by kind, and an unknown name is an error that lists the known ones."""
+    assert (("ei",), ("random", "default")) == selection(("ei", "random", "default"))
+    with pytest.raises(pw.InputError, match="'eii'"):
+        selection(("eii",))
+
+
+def test_claims_follow_the_curves():
+    """Verdicts on made-up curves: much lower regret agrees, higher disagrees, equal is comparable."""
+    rng = np.random.default_rng(0)
+    level = {"random": 0.0, "direct": 0.2, "gradient": -2.0, "stochastic": -2.0, "default": -2.1}
+    curves = {("ei", name): mean + 0.1 * rng.standard_normal((16, 5)) for name, mean in level.items()}
+    swapped = curves | {("ei", "random"): curves["ei", "gradient"] - 1, ("ei", "direct"): curves["ei", "gradient"] - 1}
+    good = {row["claim"]: row["verdict"] for row in claims.from_runs(curves)}
+    bad = {row["claim"]: row["verdict"] for row in claims.from_runs(swapped)}
+
+    few = {row["verdict"] for row in claims.from_runs({key: matrix[:1] for key, matrix in curves.items()})}
+    worse = claims.from_runs(curves | {("ei", "default"): curves["ei", "gradient"] + 0.5})
+
+    assert {"agrees"} == set(good.values())
+    assert {"not decided"} == few  # one task proves nothing
+    assert "disagrees" in {row["verdict"] for row in worse if "default" in row["claim"]}
+    assert bad["gradient-based strategies markedly outperform gradient-free ones"] == "disagrees"
+
+
+def test_interval_covers_the_mean():
+    """The bootstrap interval of constant differences is that constant."""
+    assert (1.0, 1.0, 1.0) == summary.interval(np.ones(8))
+
+
+def test_workers_are_unequal_and_always_the_same():
+    """The schedule depends on the task alone; nobody who never waits needs more than the slowest worker's turns."""
+    slow, fast = (np.mean([next(wait) for _ in range(400)]) for wait in durations(QUICK, 0)[:: QUICK.q - 1][::-1])
+
+    assert 3 < slow / fast < 5  # from half to twice the usual; 400 draws err by a few percent
+    assert horizon(QUICK, 0) == horizon(QUICK, 0) > 0
