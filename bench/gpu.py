@@ -18,7 +18,7 @@ from problem import LENGTHSCALE, NOISE, Problem, judge, reference
 
 import poolwise as pw
 from poolwise.acquisition.base_samples import normals
-from poolwise.pool.ascent import SAMPLED, Ascent, Beginning, _advance, _objective, _race
+from poolwise.pool.ascent import RACE, SAMPLED, Ascent, Beginning, _advance, _first_states, _objective
 from poolwise.pool.greedy import greedy
 from poolwise.pool.starts import candidate_sets
 
@@ -49,8 +49,11 @@ def _together(posteriors, thresholds, z, offered, chance, starts):
     def one(posterior, threshold):
         objective, prefix = _objective(posterior, pw.ExpectedImprovement(threshold), jnp.zeros((0, 8)), jnp.zeros(0), z)
         pool, values, _ = greedy(objective.field, objective.integrand, prefix, offered, rounds=12, starts=starts)
-        state = _race(objective, Beginning(pool, offered[0], values), chance, 2)
-        return _advance(objective, state, 60).points
+        states = _first_states(objective, Beginning(pool, offered[0], values), chance, 2)
+        greedy_lane, other = [_advance(objective, state, RACE) for state in states]
+        leads = other.values[0] > greedy_lane.values[0]
+        leader = jax.tree.map(lambda a, b: jnp.where(leads, b, a), greedy_lane, other)
+        return _advance(objective, leader, 60 - RACE).points
 
     return jax.vmap(one)(posteriors, thresholds)
 
