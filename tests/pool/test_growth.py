@@ -6,14 +6,12 @@ import poolwise as pw
 from poolwise import learning
 from poolwise.belief import gaussian_process
 from poolwise.belief.padding import bucket
-from poolwise.pool import ascent, greedy, judge
+from poolwise.pool import ascent, judge
 
 PROGRAMS = {
     "climb": learning._climb,
     "condition": gaussian_process._condition,
-    "objective": ascent._objective,
-    "greedy": greedy.greedy,
-    "first states": ascent._first_states,
+    "begin": ascent._begin,
     "advance": ascent._advance,
     "judge": judge._judge_max,
 }

@@ -135,16 +135,47 @@ def search(  # noqa: PLR0913
     sets = candidate_sets(q, settings.candidates - local, d, seed)
     nearby = near_best(posterior, q * local, seed).reshape(q, local, d)
     offered = np.concatenate([sets, nearby], axis=1)
+    chance = np.random.default_rng([seed, 4]).gumbel(size=(SAMPLED, settings.candidates))
     if isinstance(integrand, MaxType):
         samples = settings.samples * (2 if isinstance(integrand, ProbabilityOfImprovement) else 1)
-        objective, prefix = max_objective(posterior, integrand, q, pending, samples=samples, seed=seed)
+        room = with_room(pending, normals(samples, len(pending) + q, seed=seed))
         starts = min(settings.starts, settings.candidates)
-        pool, values, spent = greedy(objective.field, integrand, prefix, offered, rounds=settings.rounds, starts=starts)
-        beginning = Beginning(pool, to_device(offered[0]), values)
-        return _polished(settings, objective, beginning, spent, seed=seed, limit=limit)
+        offers = Offers(to_device(offered), to_device(chance), settings.rounds)
+        objective, states, spent = _begin(posterior, integrand, *room, offers, starts=starts, lanes=settings.lanes)
+        return _polished(settings, objective, states, int(spent), limit=limit)
     general = functools.partial(general_objective, posterior, integrand, samples=settings.samples // 4, seed=seed)
     beginning, spent = _general_greedy(settings, general, pending, offered, limit=limit)
-    return _polished(settings, general(q, pending), beginning, spent, seed=seed, limit=limit)
+    objective = general(q, pending)
+    states = _first_states(objective, beginning, to_device(chance), settings.lanes)
+    return _polished(settings, objective, states, spent, limit=limit)
+
+
+@pytree
+class Offers:
+    """What chance brings to a search: candidates of each pick, to be climbed for some rounds; noise to draw pools by."""
+
+    candidates: Float[Array, "q c d"]
+    chance: Float[Array, "s c"]
+    rounds: int | Int[Array, ""]
+
+
+@functools.partial(jax.jit, static_argnames=("starts", "lanes"))
+def _begin(  # noqa: PLR0913
+    posterior: Posterior,
+    integrand: MaxType,
+    pending: Float[Array, "w d"],
+    taken: Float[Array, " w"],
+    z: Float[Array, "m c"],
+    offers: Offers,
+    *,
+    starts: int,
+    lanes: int,
+) -> tuple[MaxObjective, list[lbfgsb.State], Int[Array, ""]]:
+    """All that comes before joint ascent, as one program: the objective, where its lanes start, and evaluations."""
+    objective, prefix = _objective(posterior, integrand, pending, taken, z)
+    offered = offers.candidates
+    pool, values, spent = greedy(objective.field, integrand, prefix, offered, rounds=offers.rounds, starts=starts)
+    return objective, _first_states(objective, Beginning(pool, offered[0], values), offers.chance, lanes), spent
 
 
 def general_objective(  # noqa: PLR0913
@@ -177,13 +208,8 @@ def _general_greedy(
     return Beginning(pool, jnp.asarray(offered[0]), jnp.asarray(first)), spent
 
 
-def _polished(  # noqa: PLR0913
-    settings: Ascent, objective: Any, beginning: Beginning, spent: Any, *, seed: int, limit: Limit
-) -> Found:
+def _polished(settings: Ascent, objective: Any, states: list[lbfgsb.State], spent: int, *, limit: Limit) -> Found:
     """Joint ascent: a short climb of the greedy pool and of others, then the leader alone; a clock is watched."""
-    q, d = beginning.pool.shape
-    chance = np.random.default_rng([seed, 4]).gumbel(size=(SAMPLED, beginning.points.shape[0]))
-    states, spent = _first_states(objective, beginning, chance, settings.lanes), int(spent)
     if len(states) > 1:
         left = settings.polish if limit.evaluations is None else (limit.evaluations - spent) // len(states)
         heat = 0 if limit.late() else max(0, min(RACE, settings.polish, left))
@@ -195,7 +221,8 @@ def _polished(  # noqa: PLR0913
         state = _advance(objective, state, rounds)
         if limit.until is not None and np.asarray(state.done).all():
             break
-    return Found(np.asarray(state.points).reshape(q, d), spent + int(np.asarray(state.evaluations)[0]) - raced)
+    pool = np.asarray(state.points).reshape(-1, objective.dimension)
+    return Found(pool, spent + int(np.asarray(state.evaluations)[0]) - raced)
 
 
 @functools.partial(jax.jit, static_argnames=("lanes",))

@@ -49,6 +49,11 @@ class MaxObjective:
         best = highest(self.integrand.score(y, mean))
         return jnp.mean(self.integrand.value(jnp.maximum(best, self.prefix.best[None, :])), axis=1)
 
+    @property
+    def dimension(self) -> int:
+        """How many coordinates a point has."""
+        return self.field.data.shape[1]
+
     def rough(self, divisor: int) -> MaxObjective:
         """The same on the first part of the base samples."""
         m = self.normals.shape[0] // divisor
@@ -98,13 +103,18 @@ class GeneralObjective:
     base: Base
 
     def __call__(self, flat: Float[Array, "r p"]) -> Float[Array, " r"]:
-        d = self.pending.shape[1]
+        d = self.dimension
 
         def one(x: Float[Array, " p"]) -> Float[Array, ""]:
             pool = jnp.concatenate([self.pending, x.reshape(-1, d)])
             return estimate(*look_ahead(self.integrand, self.posterior, pool), self.base).value
 
         return jax.vmap(one)(flat)
+
+    @property
+    def dimension(self) -> int:
+        """How many coordinates a point has."""
+        return self.pending.shape[1]
 
     def rough(self, divisor: int) -> GeneralObjective:
         """The same on the first part of the base samples."""
