@@ -212,3 +212,28 @@ def test_wrong_types_are_named():
     ran = subprocess.run([sys.executable, "-c", WRONG_TYPES], capture_output=True, text=True)
 
     assert "" == ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda y, mean: y, "returns shape"),
+        (lambda y, mean: None, "returns nothing"),
+        (lambda y: y.max(), "raised TypeError"),
+    ],
+    ids=["vector", "nothing", "one argument"],
+)
+def test_integrand_that_is_no_number_is_named(function, message, posterior):
+    """A mistake in one's own integrand is said in one sentence, before anything is compiled."""
+    with pytest.raises(pw.InputError, match=message):
+        pw.propose(posterior, pw.integrand(function), q=2)
+
+
+def test_integrand_that_is_never_finite_is_said(posterior, caplog):
+    """A pool that fills the space, and a warning: never a silent NaN."""
+    never = pw.integrand(lambda y, mean: jnp.sum(y) * jnp.nan)
+    with caplog.at_level(logging.WARNING, logger="poolwise"):
+        found = pw.propose(posterior, never, q=1, maximizer=pw.RandomSearch(points=64))
+
+    assert np.isfinite(found.pool).all()
+    assert "nothing to climb" in caplog.text

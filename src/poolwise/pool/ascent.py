@@ -152,7 +152,7 @@ def search(  # noqa: PLR0913
 
 @pytree
 class Offers:
-    """What chance brings to a search: candidates of each pick, to be climbed for some rounds; noise to draw pools by."""
+    """What chance brings to a search: candidates of each pick, how long they climb, and noise to draw pools by."""
 
     candidates: Float[Array, "q c d"]
     chance: Float[Array, "s c"]

@@ -87,7 +87,7 @@ def propose(  # noqa: PLR0913
     scored, and having fewer than q of them left is an `InputError`. `maximizer` is how the value is climbed:
     `Ascent()`, greedy and then joint, or any other maximizer on the whole pool at once. `budget` limits evaluations or
     seconds (greedy picks are always made); `deadline` is a limit in seconds, after which the best pool so far is
-    returned.
+    returned; the first call of its kind also compiles, which no deadline ends.
     Points differ from each other and from pending ones, unless `replicate` is set. The same arguments give the same
     pool, unless a clock ends the search.
 
@@ -109,6 +109,7 @@ def propose(  # noqa: PLR0913
     with jax.enable_x64(True):
         waiting = _pending(posterior, pending)
         worth = as_pytree(integrand)
+        _check_scalar(worth, len(waiting) + q)
         belief = _searchable(posterior)
         find = functools.partial(
             _find, maximizer, belief, domain=ground, limit=limit, began=began, seed=seed, replicate=replicate
@@ -119,6 +120,10 @@ def propose(  # noqa: PLR0913
             log.warning("propose: no base sample improves anywhere; the pool was chosen for a threshold within reach")
             found = find(_within_reach(_climbable(worth), belief, ground, seed), q, waiting)
             judged, contributions = judge(worth, posterior, found.pool, waiting)
+        if not np.isfinite(judged.value):
+            log.warning(
+                "propose: the integrand's value at the pool is %s; its search had nothing to climb", judged.value
+            )
     return Proposal(
         found.pool,
         float(judged.value),
@@ -128,6 +133,22 @@ def propose(  # noqa: PLR0913
         time.perf_counter() - began,
         functools.partial(best_random, worth, posterior, q, waiting, seed, ground),
     )
+
+
+def _check_scalar(integrand: Any, q: int) -> None:
+    """An integrand of the user's own gives one number for a joint outcome; else say so before anything is compiled."""
+    if isinstance(integrand, MaxType) or hasattr(integrand, "after"):
+        return
+    outcome = jax.ShapeDtypeStruct((q,), np.float64)
+    try:
+        result = jax.eval_shape(integrand, outcome, outcome)
+    except Exception as error:
+        raise InputError(
+            f"integrand: calling it with (y, mean), each of length {q}, raised {type(error).__name__}: {error}"
+        ) from error
+    if getattr(result, "shape", None) != ():
+        given = "nothing" if result is None else f"shape {getattr(result, 'shape', type(result).__name__)}"
+        raise InputError(f"integrand: a pool is chosen by one number, but it returns {given}; return a scalar.")
 
 
 def _limit(budget: Budget | None, deadline: float | None) -> Budget:
