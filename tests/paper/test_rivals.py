@@ -36,6 +36,7 @@ def test_first_points_agree(pools):
     assert np.allclose(pools["believer"][0], pools["liar-max"][0], atol=1e-3)
 
 
+@pytest.mark.slow
 def test_pending_points_move_the_choice(plane, pools):
     """A point that is pending is not chosen again: the believer goes on as it would have."""
     first, second = pools["believer"][:2]

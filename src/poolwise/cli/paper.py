@@ -125,11 +125,20 @@ def asynchronous(setup: Any, out: Path, *, only: tuple[str, ...], count: int) ->
 def claims(out: Path) -> None:
     """Each claim of the paper, the statistic that decides it and the verdict; from the stored results."""
     from rich.console import Console
+    from rich.padding import Padding
     from rich.table import Table
 
     from poolwise.paper.claims import claims as make
 
-    table = Table("claim", "about", "numbers", "verdict")
+    console, grouped = Console(highlight=False), dict[str, list[dict[str, str]]]()
     for row in make(out):
-        table.add_row(row["claim"], row["about"], row["numbers"], row["verdict"])
-    Console().print(table)
+        grouped.setdefault(row["claim"], []).append(row)
+    for claim, rows in grouped.items():
+        console.print(claim, style="bold", markup=False)
+        table = Table.grid(padding=(0, 2))
+        table.add_column(min_width=11, no_wrap=True)  # the longest verdict
+        table.add_column(ratio=2)
+        table.add_column(ratio=3)
+        for row in rows:
+            table.add_row(row["verdict"], row["about"], row["numbers"])
+        console.print(Padding(table, (0, 0, 1, 2)))

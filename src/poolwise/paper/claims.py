@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from poolwise.paper import statements, tables
-from poolwise.paper.settings import ACQUISITIONS, NAMES, PAPER_OPTIMIZERS
-from poolwise.paper.summary import Curves, best_optimizer, curves, interval, signed_rank, stored
+from poolwise.paper.settings import ACQUISITIONS, NAMES, PAPER_ACQUISITIONS, PAPER_OPTIMIZERS
+from poolwise.paper.summary import WORTHLESS, Curves, best_optimizer, curves, interval, signed_rank, stored
 from poolwise.paper.table2 import summarise
 
 LEVEL = 0.05
 FEWEST = 5  # tasks: with fewer a signed-rank test cannot reach the level
 EQUAL = 0.3  # in log10 regret, a factor of two: differences below it are called comparable
-MATCHED = 0.15  # of random search's runtime
-WORTHLESS = 1e-3  # where no pool improves by more, optimizers are not compared: any pool will do
+MATCHED = 0.15  # of random search's runtime, set before the run; the paper's own table goes up to 0.21
+OURS = "(ours)"  # what the paper does not say; the answer is then yes or no, not that it agrees
 FREE, CLIMBING = ("random", "direct"), ("gradient", "stochastic")
 
 Row = dict[str, Any]
@@ -38,7 +38,8 @@ def claims(out: Path) -> list[Row]:
 
 def _claim(claim: str, about: str, statistic: str, holds: bool | None, **numbers: float) -> Row:
     shown = ", ".join(f"{name} {value:.3g}" for name, value in numbers.items())
-    verdict = "not decided" if holds is None else "agrees" if holds else "disagrees"
+    yes, no = ("yes", "no") if OURS in claim + about else ("agrees", "disagrees")
+    verdict = "not decided" if holds is None else yes if holds else no
     return {"claim": claim, "about": about, "statistic": statistic, "numbers": shown, "verdict": verdict}
 
 
@@ -47,20 +48,21 @@ def from_runs(found: Curves) -> Iterator[Row]:
     for name in ACQUISITIONS:
         if any((name, optimizer) not in found for optimizer in PAPER_OPTIMIZERS):
             continue
+        label = NAMES[name] if name in PAPER_ACQUISITIONS else f"{NAMES[name]} {OURS}"
         climbing = np.mean([found[name, optimizer] for optimizer in CLIMBING], axis=0)
         free = found[name, best_optimizer(found, name, FREE)]
-        for label, part in (("after the last pool", slice(-1, None)), ("mean over pools", slice(1, None))):
+        for when, part in (("after the last pool", slice(-1, None)), ("mean over pools", slice(1, None))):
             yield _better(
                 "gradient-based strategies markedly outperform gradient-free ones",
-                f"{NAMES[name]}, {label}",
+                f"{label}, {when}",
                 climbing[:, part].mean(axis=1) - free[:, part].mean(axis=1),
             )
         fixed, fresh = found[name, "gradient"][:, -1], found[name, "stochastic"][:, -1]
-        yield _alike("stochastic and deterministic gradients perform comparably", NAMES[name], fresh - fixed)
+        yield _alike("stochastic and deterministic gradients perform comparably", label, fresh - fixed)
         if (name, "default") in found:
             best = best_optimizer(found, name)
             yield _no_worse(
-                "(ours) the default maximizer is at least as good as the best of the four",
+                f"{OURS} the default maximizer is at least as good as the best of the four",
                 f"{NAMES[name]}, against {NAMES[best]}",
                 found[name, "default"][:, -1] - found[name, best][:, -1],
             )
@@ -75,12 +77,13 @@ def _no_worse(claim: str, about: str, differences: Any) -> Row:
 
 
 def _better(claim: str, about: str, differences: Any) -> Row:
-    """A one-sided signed-rank test that the first of a pair is lower."""
+    """A one-sided signed-rank test that the first of a pair is lower; no sign of it either way decides nothing."""
     mean, low, high = interval(differences)
     p, wins = signed_rank(differences), float((differences < 0).mean())
     statistic = f"paired signed-rank test over tasks, p < {LEVEL}"
-    decided = p < LEVEL if len(differences) >= FEWEST else None
-    return _claim(claim, about, statistic, decided, p=p, difference=mean, low=low, high=high, wins=wins)
+    holds = True if p < LEVEL else False if signed_rank(-differences) < LEVEL else None
+    holds = holds if len(differences) >= FEWEST else None
+    return _claim(claim, about, statistic, holds, p=p, difference=mean, low=low, high=high, wins=wins)
 
 
 def _alike(claim: str, about: str, differences: Any) -> Row:
@@ -105,7 +108,7 @@ def from_values(rows: list[dict[str, str]]) -> Iterator[Row]:
         wins = np.mean([a > b for a, b in pairs if max(a, b) > WORTHLESS] or [False])
         yield _claim(
             "gradients reach higher acquisition values in the same time",
-            NAMES[name],
+            NAMES[name] if name in PAPER_ACQUISITIONS else f"{NAMES[name]} {OURS}",
             "share of comparisons of a gradient-based with a gradient-free optimizer, at least 0.9",
             bool(wins >= 0.9),
             share=float(wins),
@@ -120,25 +123,29 @@ def from_timing(rows: list[dict[str, str]]) -> Iterator[Row]:
             ratios = {o: table[name, o] / table[name, "random"] for o in PAPER_OPTIMIZERS[1:]}
             held = all(ratio <= 1 + MATCHED for ratio in ratios.values())
             statistic = f"seconds of the processor for a pool, over random search's, at most {1 + MATCHED}"
-            yield _claim("runtimes approximately match that of random search", NAMES[name], statistic, held, **ratios)
+            claim = f"{OURS} no optimizer took longer than random search by more than {MATCHED:.0%}"
+            yield _claim(claim, NAMES[name], statistic, held, **ratios)
 
 
 def from_ablation(rows: list[dict[str, str]]) -> Iterator[Row]:
     """Adam with 64 samples a step is the best of the stochastic ascents; temperatures; Sobol' samples."""
     for name in ACQUISITIONS:
-        ranks = _mean_ranks([r for r in rows if r["part"] == "rules" and r["acquisition"] == name])
-        if ranks:
-            best = min(ranks, key=lambda key: ranks[key])
-            ours = min((rank for key, rank in ranks.items() if key[0].startswith("adam") and key[1] == "64"), default=0)
-            yield _claim(
-                "of the rules and sizes tried, Adam with 64 samples a step performs best",
-                f"{NAMES[name]}; best: {best[0]}, {best[1]} samples",
-                "lowest mean rank over beliefs of the value reached in equal time",
-                best[0].startswith("adam") and best[1] == "64",
-                rank=ours,
-                best=ranks[best],
-                of=float(len(ranks)),
-            )
+        ranks = _ranks([r for r in rows if r["part"] == "rules" and r["acquisition"] == name])
+        if not ranks:
+            continue
+        best = min(ranks, key=lambda key: float(ranks[key].mean()))
+        papers = min((key for key in ranks if _papers(key)), key=lambda key: float(ranks[key].mean()))
+        p = signed_rank(ranks[best] - ranks[papers])
+        yield _claim(
+            "of the rules and sizes tried, Adam with 64 samples a step performs best",
+            f"{NAMES[name]}; best: {best[0]}, {best[1]} samples; the paper's: {papers[0]}, {papers[1]} samples",
+            f"lowest mean rank of the value reached in equal time; not so if another's is lower with p < {LEVEL}",
+            True if _papers(best) else False if p < LEVEL else None,
+            rank=float(ranks[papers].mean()),
+            best=float(ranks[best].mean()),
+            of=float(len(ranks)),
+            p=p,
+        )
     for name in ("pi", "es"):
         by: dict[float, list[tuple[float, float]]] = {}
         for row in rows:
@@ -150,23 +157,28 @@ def from_ablation(rows: list[dict[str, str]]) -> Iterator[Row]:
             yield _claim(
                 "the relaxation's error shrinks with the temperature, and is outweighed by useful gradients",
                 NAMES[name],
-                "mean |soft - hard| at the pools found, and the hard value that climbing the soft one reaches",
-                gaps["bias(0.01)"] < gaps["bias(1)"],
+                "mean |soft - hard| is lower at 0.01 than at 1, and the hard value reached no lower than at 0.001",
+                gaps["bias(0.01)"] < gaps["bias(1)"] and hards["hard(0.01)"] >= hards["hard(0.001)"],
                 **gaps,
                 **hards,
             )
 
 
-def _mean_ranks(rows: list[dict[str, str]]) -> dict[tuple[str, str], float]:
+def _papers(setting: tuple[str, str]) -> bool:
+    return setting[0].startswith("adam") and setting[1] == "64"
+
+
+def _ranks(rows: list[dict[str, str]]) -> dict[tuple[str, str], Any]:
+    """The rank of each setting among all, for each task: the mean over its beliefs."""
     beliefs: dict[tuple[str, str], list[tuple[float, tuple[str, str]]]] = {}
     for row in rows:
         key = (row["task"], row["observations"])
         beliefs.setdefault(key, []).append((-float(row["value"]), (row["setting"], row["number"])))
-    ranks: dict[tuple[str, str], list[int]] = {}
-    for each in beliefs.values():
+    ranks: dict[tuple[str, str], dict[str, list[int]]] = {}
+    for (task, _), each in beliefs.items():
         for rank, (_, name) in enumerate(sorted(each), start=1):
-            ranks.setdefault(name, []).append(rank)
-    return {name: float(np.mean(each)) for name, each in ranks.items()}
+            ranks.setdefault(name, {}).setdefault(task, []).append(rank)
+    return {name: np.array([np.mean(each) for each in by.values()]) for name, by in ranks.items()}
 
 
 def from_rivals(rows: list[dict[str, str]]) -> Iterator[Row]:
@@ -175,7 +187,7 @@ def from_rivals(rows: list[dict[str, str]]) -> Iterator[Row]:
     for (contest, name), matrix in found.items():
         ours = "q-ei" if contest == "rivals-ei" else "q-ucb"
         if name != ours and (contest, ours) in found:
-            claim = "(ours) the parallel integral is no worse than the classical ways"
+            claim = f"{OURS} the parallel integral is no worse than the classical ways"
             yield _no_worse(claim, f"{NAMES[ours]} against {NAMES[name]}", found[contest, ours][:, -1] - matrix[:, -1])
 
 
@@ -189,10 +201,8 @@ def from_clock(rows: list[dict[str, str]]) -> Iterator[Row]:
     for other in ("synchronous", "ignoring"):
         if {"pending", other} <= set(found):
             differences = (found["pending"] - found[other]).mean(axis=1)
-            claim = "the methods extend to the asynchronous setting (left open by the paper)"
-            yield _better(
-                claim, f"pending inside the integral against {NAMES[other]}, mean over the clock", differences
-            )
+            claim = f"{OURS} with workers of unequal speed, pending points inside the integral lower the regret"
+            yield _better(claim, f"against {NAMES[other]}, mean over the clock", differences)
 
 
 def computed() -> Iterator[Row]:

@@ -22,6 +22,7 @@ from poolwise.pool.ascent import general_objective, max_objective
 DATA = np.array([0.1, 0.5, 0.85])
 START = np.array([0.42, 0.66])
 TEMPERATURE = 0.01
+CHUNK = 64  # pairs that are valued at a time
 
 
 @dataclass(frozen=True)
@@ -104,14 +105,23 @@ def symmetric(
     low, high = np.triu_indices(len(grid))
     pairs = np.stack([grid[low], grid[high]], axis=1)
     with jax.enable_x64(True):
-        values = np.concatenate(
-            [np.asarray(_values(name, posterior, worth, jnp.asarray(part))) for part in np.array_split(pairs, 16)]
-        )
+        values = _all_values(name, posterior, worth, pairs)
         if name == "es":
-            values = (values + np.asarray(_values(name, posterior, worth, jnp.asarray(pairs[:, ::-1])))) / 2
+            values = (values + _all_values(name, posterior, worth, pairs[:, ::-1])) / 2
     surface = np.zeros((len(grid), len(grid)))
     surface[low, high] = surface[high, low] = values
     return surface
+
+
+def _all_values(
+    name: str, posterior: pw.Posterior, worth: Any, pairs: Float[np.ndarray, "n 2"]
+) -> Float[np.ndarray, " n"]:
+    """Values of many pairs, by one program for so many at a time."""
+    padded = np.concatenate([pairs, np.repeat(pairs[-1:], -len(pairs) % CHUNK, axis=0)])
+    parts = padded.reshape(-1, CHUNK, 2)
+    return np.concatenate([np.asarray(_values(name, posterior, worth, jnp.asarray(part))) for part in parts])[
+        : len(pairs)
+    ]
 
 
 @functools.partial(jax.jit, static_argnames=("name",))
@@ -128,7 +138,7 @@ def _values(name: str, posterior: pw.Posterior, worth: Any, pairs: Float[Array, 
             return pw.expectation(worth, posterior, pair[:, None], samples=64).value
         return exact[name](posterior(pair[:, None]))
 
-    return jax.lax.map(one, pairs, batch_size=256)
+    return jax.vmap(one)(pairs)
 
 
 def gradient_path(objective: Any) -> Float[np.ndarray, "s 2"]:
@@ -157,5 +167,5 @@ def ends(posterior: pw.Posterior, name: str, found: Panel, fineness: Fineness) -
     places = {"start": START, "gradient": found.gradient[-1], "stochastic": found.stochastic[-1], "maximum": found.top}
     pairs = np.stack([np.sort(place) for place in places.values()])
     with jax.enable_x64(True):
-        values = np.asarray(_values(name, posterior, worth, jnp.asarray(pairs)))
+        values = _all_values(name, posterior, worth, pairs)
     return [(way, pair, float(value)) for way, pair, value in zip(places, pairs, values, strict=True)]

@@ -134,7 +134,7 @@ def _reached_file(out: Path, unit: Unit) -> Path:
 def _reached(setup: Setup, budgets: Budgets, unit: Unit, out: Path) -> None:
     rows = tables.read(_file(out, Unit(unit.task, unit.acquisition, "default")))
     found = []
-    for round in sorted({max(1, setup.rounds // share) for share in (8, 4, 2, 1)}):
+    for round in sorted({max(1, setup.rounds // share) for share in (4, 2, 1)}):
         leave_if_orphaned()
         X, y = observed(rows[:round], setup)
         posterior = tasks.prior(setup).condition(X, y)

@@ -15,6 +15,7 @@ from poolwise.paper.settings import Setup
 from poolwise.version import __version__
 
 GROWING = ("tasks", "rounds")  # more of them may be asked for later; the rest must stay
+LATER = "resumed with"
 
 
 def provenance(setup: Setup) -> list[dict[str, Any]]:
@@ -27,12 +28,29 @@ def provenance(setup: Setup) -> list[dict[str, Any]]:
 
 
 def check_folder(out: Path, setup: Setup) -> None:
-    """Results of other settings are not mixed with these."""
-    before = {row["name"]: row["value"] for row in tables.read(out / "settings.csv")}
-    now = {row["name"]: row["value"] for row in provenance(setup)}
-    for key in dataclasses.asdict(setup):
-        if key not in GROWING and before.get(key, now[key]) != now[key]:
+    """Results of other settings are not mixed with these; other versions may go on, and are told beside the first."""
+    path, now = out / "settings.csv", provenance(setup)
+    before = {row["name"]: row for row in tables.read(path)}
+    for name, value in dataclasses.asdict(setup).items():
+        kept = before.get(name, {"value": str(value)})["value"]
+        if name not in GROWING and kept != str(value):
             raise InputError(
-                f"out: {out} holds results with {key}={before[key]}, not {now[key]}; give another folder with --out."
+                f"out: {out} holds results with {name}={kept}, not {value}; give another folder with --out."
             )
-    tables.write(out / "settings.csv", provenance(setup))
+    tables.write(path, _joined(before, now) if before else now)
+
+
+def _joined(before: dict[str, dict[str, str]], now: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The settings of the first start, and a column for what later ones had instead."""
+    rows = []
+    for name, value in ((row["name"], row["value"]) for row in now):
+        first = before.get(name, {"value": value})["value"]
+        others = [word for word in before.get(name, {}).get(LATER, "").split("; ") if word]
+        if name in GROWING:
+            first = str(max(int(first), int(value)))
+        elif value not in (first, *others):
+            others.append(value)
+        rows.append({"name": name, "value": first, LATER: "; ".join(others)})
+    if any(row[LATER] for row in rows):
+        return rows
+    return [{"name": row["name"], "value": row["value"]} for row in rows]

@@ -23,7 +23,7 @@ def unbiased_gradient() -> float:
     posterior, best = belief(), float(belief().y.max())
     with jax.enable_x64(True):
         value = lambda pool: pw.exact.expected_improvement(posterior(pool), best)  # noqa: E731
-        exact = np.asarray(jax.grad(value)(POOL))
+        exact = np.asarray(jax.jit(jax.grad(value))(POOL))
 
         def gradient(seed: int) -> np.ndarray:
             goal = pw.ExpectedImprovement(best)

@@ -13,6 +13,8 @@ from poolwise.errors import InputError
 from poolwise.paper import tables
 from poolwise.paper.settings import PAPER_OPTIMIZERS
 
+WORTHLESS = 1e-3  # where no pool improves by more, optimizers are not compared: any pool will do
+
 Curves = dict[tuple[str, str], Float[np.ndarray, "t r"]]
 
 

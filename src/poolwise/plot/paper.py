@@ -39,7 +39,7 @@ class Line:
 def panels(
     lines: Mapping[str, Mapping[str, Line]], *, columns: int, x: str, y: str, size: tuple[float, float] = (3.7, 3.1)
 ) -> Any:
-    """A panel for each title, each with named curves; one scale for all."""
+    """A panel for each title, each with named curves; one scale for all, and a legend where names are new."""
     rows = -(-len(lines) // columns)
     figure, grid = new_figure(rows, columns, size=(size[0] * columns, size[1] * rows))
     axes = np.atleast_1d(grid).ravel()
@@ -47,6 +47,7 @@ def panels(
     high = max(
         (float((line.mean + line.error).max()) for each in lines.values() for line in each.values()), default=1.0
     )
+    told: list[set[str]] = []
     for axis, (title, each) in zip(axes, lines.items(), strict=False):
         for number, (name, line) in enumerate(each.items()):
             colour = line.colour or CYCLE[number % len(CYCLE)]
@@ -56,7 +57,9 @@ def panels(
         axis.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
         axis.grid(alpha=0.25, lw=0.6)
         axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(frameon=False, fontsize=7)
+        if set(each) not in told:
+            told.append(set(each))
+            axis.legend(frameon=False, fontsize=7)
     for axis in axes[len(lines) :]:
         axis.set_visible(False)
     figure.supxlabel(x, fontsize=10)
@@ -91,4 +94,4 @@ def save(figure: Any, path: Any) -> None:
     """As PNG and as PDF."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path.with_suffix(".png"), dpi=200)
-    figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
+    figure.savefig(path.with_suffix(".pdf"), dpi=200, metadata={"CreationDate": None})

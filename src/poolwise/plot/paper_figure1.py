@@ -61,7 +61,7 @@ def _belief(axis: Any, posterior: Posterior, truth: Callable[[Any], Any]) -> Non
 
 def _surface(axis: Any, name: str, panel: Panel) -> None:
     g = np.linspace(0, 1, panel.surface.shape[0])
-    axis.contourf(g, g, panel.surface.T, levels=36, cmap="viridis")
+    axis.contourf(g, g, panel.surface.T, levels=36, cmap="viridis", rasterized=True)
     axis.contour(g, g, panel.surface.T, levels=12, colors="white", linewidths=0.3, alpha=0.45)
     axis.plot([0, 1], [0, 1], "--", color="white", lw=1.0, alpha=0.9)
     ways = (("stochastic ascent", panel.stochastic, STOCHASTIC), ("gradient ascent", panel.gradient, GRADIENT))

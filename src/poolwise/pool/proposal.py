@@ -141,7 +141,7 @@ def _check_scalar(integrand: Any, q: int) -> None:
         return
     outcome = jax.ShapeDtypeStruct((q,), np.float64)
     try:
-        result = jax.eval_shape(integrand, outcome, outcome)
+        result: Any = jax.eval_shape(integrand, outcome, outcome)
     except Exception as error:
         raise InputError(
             f"integrand: calling it with (y, mean), each of length {q}, raised {type(error).__name__}: {error}"
