@@ -139,7 +139,7 @@ def _check_scalar(integrand: Any, q: int) -> None:
     """An integrand of the user's own gives one number for a joint outcome; else say so before anything is compiled."""
     if isinstance(integrand, MaxType) or hasattr(integrand, "after"):
         return
-    outcome = jax.ShapeDtypeStruct((q,), np.float64)
+    outcome = jax.ShapeDtypeStruct((q,), np.float64)  # type: ignore[no-untyped-call]
     try:
         result: Any = jax.eval_shape(integrand, outcome, outcome)
     except Exception as error:
