@@ -43,7 +43,7 @@ def main() -> None:
     for name, draw in PICTURES.items():
         path = HERE / f"{name}.png"
         draw(study).savefig(path, dpi=100)
-        small = Image.open(path).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE)
+        small = Image.open(path).convert("RGB").quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
         small.save(path, optimize=True)
 
 

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
+from poolwise.cli import main
 from poolwise.cli.init import questions
 from poolwise.cli.template import Answers
 
@@ -25,6 +27,20 @@ def test_help_tells_the_exit_codes(terminal, command):
     text = terminal(command, "--help").stdout
 
     assert "nothing to do" in text and "--json" in text
+    assert command == "plot" or not re.search(r"\w   +\w", text.partition("Options:")[0])
+    assert [] == [line for line in text.splitlines() if len(line) > 80]
+
+
+def test_a_table_has_no_empty_columns(bench):
+    """Standard errors and reasons are shown where there are any."""
+    bench("ask")
+    bench("tell", 0, 1.5)
+    head = bench("trials").stdout.splitlines()[0].split()
+    bench("tell", 1, "failed: clogged")
+
+    assert ["number", "state", "pool", "temperature", "dose", "cycles", "solvent", "yield"] == head
+    assert [*head, "reason"] == bench("trials").stdout.splitlines()[0].split()
+    assert ["trial        0", "yield        1.5"] == bench("best").stdout.splitlines()[:2]
 
 
 def test_nothing_light_loads_jax(bench):
@@ -155,12 +171,22 @@ def test_an_export_is_safe_in_a_spreadsheet(bench):
     assert "--out" in bench("export", "--format", "xlsx", code=2).stderr
 
 
+def test_an_export_of_an_unknown_kind(bench):
+    """It is refused, unless the format is given."""
+    assert ".csv, .json or .xlsx" in bench("export", "--out", "all.parquet", code=2).stderr
+    assert not (bench.folder / "all.parquet").exists()
+    bench("export", "--out", "all.txt", "--format", "csv")
+    assert bench.read("all.txt").startswith("number,")
+
+
 def test_a_file_that_changed_since(bench):
     """What contradicts the stored study is said, and nothing is done."""
     bench("ask")
     bench.write("study.toml", bench.read("study.toml").replace("high = 90", "high = 80"))
 
-    assert "exists with another space" in bench("ask", code=1).stderr
+    message = bench("ask", code=1).stderr
+
+    assert "exists with another space" in message and "Undo that change in the file" in message
 
 
 def test_debug_shows_the_traceback(bench):
@@ -203,6 +229,35 @@ def test_init_asks(terminal):
     assert [Answers("tune", "minimize", "loss", 2, 16, command, space)] == got
 
 
+def test_init_asks_again(terminal, monkeypatch):
+    """What a study file could not hold is not taken, and the file that is written can be used."""
+    from click.testing import CliRunner
+
+    typed = ["a b", "tune", "minimize", "state", "loss", "2", "16", "loss", "reason", "x", "float", "5", "1"]
+    typed += ["float", "0,5", "0.5", "5", "n", "0.1", "x", "", "python '{x}", "python {y}", "python {x}"]
+    monkeypatch.setattr(sys.modules["poolwise.cli.init"], "interactive", lambda: True)
+    result = CliRunner().invoke(main, ["init"], input="\n".join(typed) + "\n")
+
+    assert 0 == result.exit_code, result.output
+    assert "wrote study.toml; edit it, then: poolwise run" in result.stderr
+    for words in ("name: use", "'state'", "'loss' is taken", "'reason' is taken", "must be below", "write 0.5"):
+        assert words in result.stderr
+    for words in ("'x' already", "No closing quotation", "names {y}"):
+        assert words in result.stderr
+    assert "low = 0.5\nhigh = 5.0\nstep = 0.1\n" in terminal.read("study.toml")
+
+
+def test_a_folder_that_cannot_be_written_to(terminal, monkeypatch):
+    """The file that was wanted is named, not the temporary one."""
+
+    def refuse(**_):
+        raise PermissionError(13, "Permission denied", ".a.toml.x1")
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+
+    assert "error: a.toml: permission denied." in terminal("init", "a.toml", code=1).stderr
+
+
 def test_doctor(bench):
     """Versions, device, the file and the store; an error is exit code 1."""
     subjects = {finding["subject"] for finding in bench.json("doctor")}
@@ -214,6 +269,9 @@ def test_doctor(bench):
     assert "study 'bench'" in after and "cpu" in after["programs"]["message"]
     assert any(finding["level"] == "error" for finding in bench.json("doctor", "study.db", code=1))
     assert "error" in bench("doctor", code=1).stdout
+    bench.write("m.csv", "number,yield\n")
+    mistaken = bench("doctor", "m.csv", code=1)
+    assert "m.csv is no study file and no SQLite file" in mistaken.stdout and ".recover" not in mistaken.output
     bench.write("study.toml", "q = 1\n")
     assert "which way is better" in bench("doctor", code=1).stdout
 

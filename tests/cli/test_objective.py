@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolwise.cli.command import FileError
-from poolwise.cli.objective import Command, CommandFailed, Processes, check_command, filled, read_value
+from poolwise.cli.objective import (
+    CannotStart,
+    Command,
+    CommandFailed,
+    Processes,
+    check_command,
+    check_program,
+    filled,
+    read_value,
+)
 
 
 def script(code, folder=None, timeout=None, processes=None):
@@ -127,16 +136,30 @@ def test_a_failure_says_why(code, words):
 
 def test_the_last_line_of_an_error_comes_first():
     """It is what a table shows; the rest is below."""
-    report = script("import sys; sys.exit('a\\nb')").report({"x": 1})
+    command = script("import sys; sys.exit('a\\nb')")
+    report = command.report(command.start({"x": 1}))
 
     assert (None, "exit code 1: b\na\nb") == (report.value, report.reason)
-    assert "the objective returned nan" == script("print('nan')").report({"x": 1}).reason
+    command = script("print('nan')")
+    assert "the objective returned nan" == command.report(command.start({"x": 1})).reason
 
 
 def test_a_program_that_is_not_there():
-    """It cannot be started."""
-    with pytest.raises(CommandFailed, match="cannot be started"):
+    """It cannot be started, which is no failure of an experiment."""
+    with pytest.raises(CannotStart, match="cannot be started"):
         Command(("no-such-program", "{x}"), Path("."), "loss")(x=1)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions")
+def test_programs_are_looked_for_where_they_are_run(tmp_path):
+    """By name on the PATH, by path from the folder of the study."""
+    (tmp_path / "tool").write_text("#!/bin/sh\necho 1\n")
+    for words in (["no-such-program"], ["./none"], ["/no/such/program"], ["tool"], ["./tool"], ["./."]):
+        with pytest.raises(FileError, match=r"command: .*program"):
+            check_program(words, tmp_path)
+    (tmp_path / "tool").chmod(0o755)
+    for words in (["./tool"], [str(tmp_path / "tool")], ["sh"], ["{python}"], ["{tool}"]):
+        check_program(words, tmp_path)
 
 
 CHILD = """

@@ -80,6 +80,25 @@ def test_a_run_that_cannot_succeed_stops(shop):
     assert shop.json("status")["failed"] < 20
 
 
+@pytest.mark.skipif(os.name != "posix", reason="permissions")
+def test_a_program_that_vanishes(shop):
+    """What cannot be started is no failed experiment: the run ends, and its trials stay pending."""
+    shop.write("study.toml", STUDY.replace('"{python}", "-I", "-S", "loss.py"', '"./tool"').replace("q = 3", "q = 1"))
+    shop.write("tool", "#!/bin/sh\nrm tool\necho 1\n").chmod(0o755)
+
+    assert "'./tool' cannot be started" in shop("run", code=1).stderr
+    assert {"told": 1, "failed": 0, "pending": 1}.items() <= shop.json("status").items()
+
+
+def test_lines_of_a_run_are_not_broken(shop):
+    """However long a reason is, it is one line where there is no terminal."""
+    shop.write("loss.py", f"raise SystemExit('{'word ' * 40}')")
+
+    assert ["word " * 40] == list(
+        {line.partition("1: ")[2] + " " for line in shop("run", "--trials", 2).stderr.splitlines() if "failed:" in line}
+    )
+
+
 def test_a_timeout(shop):
     """Ends the trial, not the run."""
     shop.write("loss.py", "import sys, time\ntime.sleep(60 if float(sys.argv[1]) > 0 else 0)\nprint(1)\n")
@@ -94,6 +113,8 @@ def test_a_timeout(shop):
     [
         ("{x}", "{y}", "names {y}, which is no parameter"),
         ('"{x}"', '"x"', "does not use x"),
+        ("{python}", "no-such-program", "no program 'no-such-program'"),
+        ("{python}", "loss.py", "'loss.py' is a file, but no program"),
         ("trials = 6", "", "trials: say how many"),
         ("command", "# command", "command: there is none"),
     ],

@@ -32,7 +32,8 @@ def test_the_same_again_and_another(asked):
     asked("tell", 0, 1)
     asked("tell", 0, 1)
 
-    assert "trial 0" in asked("tell", 0, 2, code=1).stderr
+    conflict = asked("tell", 0, 2, code=1).stderr
+    assert "trial 0" in conflict and "add --replace" in conflict and "replace=True" not in conflict
     assert {"told": [0], "failed": [], "added": []}.items() <= asked.json("tell", 0, 2, "--replace").items()
     assert 2.0 == trials(asked)[0].value
 
@@ -50,7 +51,9 @@ def test_a_failure(asked):
     "arguments, words",
     [
         (("0", "abc"), "'abc' is no number"),
-        (("0", "0,5"), "decimal comma"),
+        (("0", "0,5"), "write 0.5"),
+        (("0", "1", "--sem", "0,5"), "--sem: '0,5' is no number; write 0.5"),
+        ((".",), "is a folder"),
         (("x", "1"), "'x' is no number of a trial"),
         (("0", "1", "--sem", "-1"), "no standard error"),
         (("0",), "poolwise tell 0 VALUE"),
@@ -65,8 +68,15 @@ def test_wrong_usage(asked, arguments, words):
 
 
 def test_an_unknown_trial(asked):
-    """It is a runtime error."""
-    assert "trial 9" in asked("tell", 9, 1, code=1).stderr
+    """It is a runtime error, which says what there is."""
+    assert "no trial 9 in the study; it has 0 to 3" in asked("tell", 9, 1, code=1).stderr
+
+
+def test_a_table_without_rows(asked):
+    """There is nothing to do."""
+    asked.write("t.csv", "number,yield\n")
+
+    assert "no rows" in asked("tell", "t.csv", code=3).stderr
 
 
 def test_a_table_of_a_pool(bench):
@@ -114,12 +124,14 @@ def test_earlier_data(bench):
     "table, words",
     [
         ("number,yield\n0,1\n1,abc\n9,1\n", ["line 3", "'abc' is no number"]),
-        ("number,yield\n0,1\n9,1\n", ["line 3", "no trial 9"]),
+        ("number,yield\n0,1\n9,1\n", ["line 3", "no trial 9", "it has 0 to 3"]),
+        ("number,yield\n0,22,75\n", ["line 2", "decimal comma"]),
+        ('number,yield\n0,"22,75"\n', ["line 2", "write 22.75"]),
         ("number,yield\n0,1\n0,2\n", ["line 3", "trial 0 has another value on line 2"]),
         ("number,yield\n0,1\n-1,2\n", ["line 3", "'-1' is no number of a trial"]),
         ("number,yield\n0.5,1\n", ["'0.5' is no number of a trial"]),
         ("number,yield,sem\n0,1,-2\n", ["sem: '-2'"]),
-        ("number,yeild\n0,1\n", ["no column 'yield'", "Did you mean 'yeild'?"]),
+        ("number,yeild\n0,1\n", ["no column 'yield'", "Rename 'yeild' to 'yield'."]),
         ("yield\n1\n", ["no column 'number'"]),
         ("number,yield\n,1\n", ["neither the number"]),
         ("number,cycles,yield\n0,1,1\n1,1,1\n2,1,1\n3,1,1\n", ["cycles is 1 here", "check the number"]),
@@ -176,7 +188,7 @@ outcomes = st.sampled_from(["", "1", "nan", "inf", "failed: =x", "1e999", "-0", 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(numbers, outcomes), min_size=1, max_size=5))
 def test_any_table_is_told_whole_or_not_at_all(bench, rows):
-    """Exit code 0, or 1 or 2 and nothing written; values that are stored are finite."""
+    """Exit code 0, or another and nothing written; values that are stored are finite."""
     if not (bench.folder / "study.db").exists():
         bench("ask")
     bench.write("t.csv", "number,yield\n" + "\n".join(f'{number},"{value}"' for number, value in rows))
@@ -187,6 +199,6 @@ def test_any_table_is_told_whole_or_not_at_all(bench, rows):
 
     result = CliRunner().invoke(main, ["tell", "t.csv"])
 
-    assert result.exit_code in (0, 1, 2), result.output
+    assert result.exit_code in (0, 1, 2, 3), result.output
     assert result.exit_code == 0 or before == trials(bench)
     assert all(trial.value is None or math.isfinite(trial.value) for trial in trials(bench))

@@ -5,8 +5,10 @@ line after `$` is a command, and what follows is its output: numbers, blanks and
 for any lines.
 """
 
+import json
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,10 +16,14 @@ from click.testing import CliRunner
 
 from poolwise.cli import main
 
-PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("cli.md", "lab.md")]
+HERE = Path(__file__).parents[2]
+PAGES = [HERE / "docs" / name for name in ("cli.md", "lab.md")]
 BLOCK = re.compile(r"(?:^`([\w.]+)`:?\n\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FOLDER = re.compile(r"sqlite:////\S*/")
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
+
+
+MEASURE = ["{python}", "-c", "print(0.5)", "{temperature}", "{concentration}", "{cycles}", "{solvent}"]
 
 
 def steps(page):
@@ -73,6 +79,41 @@ def test_the_page_does_what_it_shows(path, terminal):
 
     assert len(list(steps(page))) > 5
     walk(page)
+
+
+def spoken(page):
+    """The commands of a page that shows no output, without their remarks."""
+    for block in re.findall(r"^```(?:console|sh)?\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            parts = line.removeprefix("$ ").partition(" #")[0].split(";")
+            yield from (part.strip() for part in parts if part.strip().startswith("poolwise "))
+
+
+def prepare(command):
+    """What a person does before a command: edits the study file, measures, fills in a table."""
+    file = Path("study.toml")
+    if command.startswith("poolwise run"):
+        text = file.read_text().replace("trials = 32", "trials = 4")
+        text = re.sub("^# command = .*", lambda _: f"command = {json.dumps(MEASURE)}", text, flags=re.MULTILINE)
+        file.write_text(f'{text}\n[settings]\nacquisition = "fill"\n')
+    elif command.startswith("poolwise ask"):
+        file.write_text(file.read_text().replace("trials = 4 ", "trials = 32 "))
+    elif command.startswith("poolwise tell") and command.endswith(".csv"):
+        table = Path(command.split()[-1])
+        head, *rows = table.read_text().splitlines()
+        table.write_text("\n".join([head, *(f"{row}0.5" for row in rows)]))
+
+
+def test_the_commands_of_the_first_page(terminal, monkeypatch):
+    """All of them, in their order, end well; two kinds of pictures stand for all."""
+    monkeypatch.setattr(sys.modules["poolwise.cli.plot"], "KINDS", ("history", "parallel"))
+    commands = list(spoken((HERE / "README.md").read_text()))
+    for command in commands:
+        prepare(command)
+        code, output = run(command)
+        assert 0 == code, f"$ {command}\n{output}"
+
+    assert ["init", "run", "ask", "tell", "status", "best", "plot"] == [command.split()[1] for command in commands]
 
 
 def test_a_wrong_page_fails(bench):

@@ -10,6 +10,7 @@ from poolwise.errors import InputError, MissingExtra
 from poolwise.plot.calibration import WIDE, leave_one_out
 from poolwise.plot.record import ROWS, belief_of
 from poolwise.plot.sensitivity import of_lengthscale, shares
+from poolwise.plot.slices import columns_for
 from poolwise.plot.study import PICTURES
 from poolwise.space.parameters import Choice, Float, Int
 from poolwise.space.space import Space
@@ -37,6 +38,11 @@ def test_slices_follow_the_posterior(study, model, centre):
     assert ("lr", "log") == (axes.get_xlabel(), axes.get_xscale())
     assert y[allowed] == pytest.approx(mean[allowed])
     assert np.isnan(y[~allowed]).all() and (~allowed).any()
+
+
+def test_panels_of_slices_fill_their_rows():
+    """Four are a square."""
+    assert [1, 2, 3, 2, 3, 3] == [columns_for(panels) for panels in range(1, 7)]
 
 
 def test_slices_have_bands_of_two_deviations(study, model, centre):

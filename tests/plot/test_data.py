@@ -60,7 +60,7 @@ def test_history_shows_known_standard_errors():
     "values, scale, expected",
     [
         ([1.0, 0.5, 0.2], "auto", "linear"),
-        ([10.0, 1.0, 0.05], "auto", "log"),
+        ([10.0, 1.0, 0.5], "auto", "log"),
         ([10.0, 1.0, -0.05], "auto", "linear"),
         ([10.0, 1.0, 0.05], "linear", "linear"),
         ([1.0, 0.5, 0.2], "log", "log"),
@@ -71,6 +71,13 @@ def test_scale_of_values(values, scale, expected):
     study = told(values)
 
     assert expected == study.plot.history(scale=scale).axes[0].get_yscale()
+
+
+def test_a_logarithmic_axis_has_round_numbers():
+    """Also where it spans little more than a decade."""
+    [axes] = told([30.0, 5.0, 2.5]).plot.history().axes
+
+    assert ["2", "5", "10", "20"] == [label.get_text() for label in axes.get_yticklabels()]
 
 
 def test_wrong_scales_are_named():

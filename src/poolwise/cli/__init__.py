@@ -38,7 +38,14 @@ def main() -> None:
 
     \b
     Data go to standard output, messages to standard error.
-    Exit codes: 0 done, 1 failed, 2 wrong usage or file, 3 nothing to do, 130 interrupted.
+
+    \b
+    Exit codes:
+      0    done
+      1    it could not be done: the store, a conflict, something not installed
+      2    the command line, the study file or a table is wrong; nothing was done
+      3    nothing to do: the budget is reached, nothing is left, no value yet
+      130  interrupted
     """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -17,13 +18,13 @@ Function = Callable[..., Any]
 
 FAILED, MISUSED, NOTHING, INTERRUPTED = 1, 2, 3, 130
 
-EXITS = """\b
-Exit codes:
-    0  done
-    1  it could not be done: the store, a conflict, something that is not installed
-    2  the command line, the study file or a table of results is wrong; nothing was done
-    3  nothing to do: no experiment is left, the budget is reached, there is no value yet
-  130  interrupted"""
+EXITS = "Exit codes: 0 done, 1 failed, 2 wrong input, 3 nothing to do, 130 interrupted."
+
+IN_COMMANDS = {  # what the library says to those who write Python, and what it is on the command line
+    "give replace=True": "add --replace",
+    "Leave it out to go on with the stored one": "Undo that change in the file to go on",
+    ", or give the study more patience=": "",
+}
 
 DEFAULT = "study.toml"
 
@@ -71,7 +72,7 @@ def guarded(command: Function) -> Function:
         finally:
             log.removeHandler(notes)
 
-    run.__doc__ = f"{command.__doc__}\n\n{EXITS}"
+    run.__doc__ = f"{inspect.cleandoc(command.__doc__ or '')}\n\n\b\n{EXITS}"
     return run
 
 
@@ -80,8 +81,18 @@ def give_up(error: Exception) -> NoReturn:
     from poolwise.space.errors import SpaceExhausted
 
     nothing = isinstance(error, NothingToDo | SpaceExhausted)
-    say(str(error) if nothing else f"error: {error}")
+    say(words(error) if nothing else f"error: {words(error)}")
     raise SystemExit(NOTHING if nothing else MISUSED if isinstance(error, FileError) else FAILED)
+
+
+def words(error: Exception) -> str:
+    """An error as a user of the command line reads it."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}."
+    text = str(error)
+    for python, here in IN_COMMANDS.items():
+        text = text.replace(python, here)
+    return text
 
 
 def study_option(command: Function) -> Function:

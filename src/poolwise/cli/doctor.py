@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from poolwise.study.doctor import Finding
 
 STUDY_FILES = (".toml", ".json")
+DATABASES = (".db", ".sqlite", ".sqlite3")
+MAGIC = b"SQLite format 3\0"  # how such a file begins
 
 
 @click.command(short_help="Is the installation well, and the study?")
@@ -45,8 +47,8 @@ def _findings(what: str) -> list[Finding]:
         return [*first, *examine(what)]
     path = Path(what)
     if path.suffix.lower() not in STUDY_FILES:
-        return [*first, *examine(f"sqlite:///{path.absolute()}")]
-    from poolwise.cli.objective import check_command
+        return [*first, *(_no_database(path) or examine(f"sqlite:///{path.absolute()}"))]
+    from poolwise.cli.objective import check_command, check_program
     from poolwise.cli.study_file import load
     from poolwise.study.engine import parse_url, path_of
 
@@ -54,6 +56,7 @@ def _findings(what: str) -> list[Finding]:
         file = load(path)
         if file.command:
             check_command(file.command, file.space.names, file.space.axes)
+            check_program(file.command, file.folder)
     except FileError as error:
         return [*first, Finding("error", "study file", str(error))]
     first.append(Finding("ok", "study file", f"{path}, {len(file.space.names)} parameters"))
@@ -62,6 +65,18 @@ def _findings(what: str) -> list[Finding]:
         advice = "`poolwise ask` or `poolwise run` begins it."
         return [*first, Finding("ok", "store", f"{path_of(address)} is not there yet", advice)]
     return [*first, *examine(file.url)]
+
+
+def _no_database(path: Path) -> list[Finding]:
+    """That a file is neither a study file nor a database; nothing for what may be a damaged one."""
+    from poolwise.study.doctor import Finding
+
+    if path.suffix.lower() in DATABASES or not path.is_file():
+        return []
+    with path.open("rb") as stream:
+        if stream.read(len(MAGIC)) in (MAGIC, b""):
+            return []
+    return [Finding("error", "file", f"{path} is no study file and no SQLite file", "Name study.toml or study.db.")]
 
 
 def _programs() -> Finding:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +13,12 @@ import click
 
 from poolwise.cli.command import FileError, guarded
 from poolwise.cli.terminal import put_json, say
+from poolwise.errors import PoolwiseError
 
 if TYPE_CHECKING:
     from poolwise.cli.template import Answers
+
+FIXED = {"type": "fixed", "value": 0}  # a parameter that has nothing wrong but its name
 
 
 @click.command(short_help="Write a new study file.")
@@ -36,31 +41,55 @@ def init(*, file: Path, yes: bool, force: bool, json_: bool) -> None:
         raise FileError(f"{file}: is there already; choose another name, or add --force to write over it.")
     if not file.absolute().parent.is_dir():
         raise FileError(f"{file}: its folder does not exist; create it first.")
-    write(file, text(Answers() if yes or not sys.stdin.isatty() else questions()))
-    study = load(file)
+    content = text(questions() if interactive() and not yes else Answers())
+    with tempfile.TemporaryDirectory() as folder:  # nothing is written that would be refused
+        trial = Path(folder) / "study.toml"
+        trial.write_text(content, encoding="utf-8")
+        study = load(trial)
+    write(file, content)
     if json_:
         put_json({"file": str(file), "name": study.name, "parameters": list(study.space.names)})
         return
     option = "" if file == Path("study.toml") else f" --study {shlex.quote(str(file))}"
-    say(f"wrote {file}; edit it, then: poolwise ask{option}")
+    say(f"wrote {file}; edit it, then: poolwise {'run' if study.command else 'ask'}{option}")
+
+
+def interactive() -> bool:
+    """Whether somebody is there to answer."""
+    return sys.stdin.isatty()
 
 
 def questions() -> Answers:
-    """What a person answers."""
-    from poolwise.cli.template import Answers
+    """What a person answers; an answer that a study file could not hold is asked for again."""
+    from poolwise.cli.template import SPACE, Answers
+    from poolwise.study.definition import check_study_name
 
-    name = _ask("Name of the study", "study")
+    name = _valid(lambda: _ask("Name of the study", "study"), check_study_name)
     direction = _ask("Better is", "maximize", click.Choice(["minimize", "maximize"]))
-    objective = _ask("Name of what you measure", "loss" if direction == "minimize" else "yield")
+    word = "loss" if direction == "minimize" else "yield"
+    objective = _valid(lambda: _ask("Name of what you measure", word), lambda o: _define({"other than it": FIXED}, o))
     q = _ask("How many experiments side by side", 4, click.IntRange(min=1))
     trials = _ask("How many in all", 8 * q, click.IntRange(min=1))
+    space: Mapping[str, Any] = _space(objective) or SPACE
+    question = "Command that measures, with {name} for values (empty: by hand)"
+    line = _valid(lambda: _ask(question, "", str), lambda line: _check_command(line, space, objective))
+    return Answers(name, direction, objective, q, trials, shlex.split(line), space)
+
+
+def _space(objective: str) -> dict[str, dict[str, Any]]:
+    """Parameters, one by one."""
     space: dict[str, dict[str, Any]] = {}
+
+    def check(name: str) -> None:
+        if name in space:
+            raise FileError(f"there is a parameter {name!r} already; give this one another name.")
+        if name:
+            _define({name: FIXED}, objective)
+
     say("Parameters, one by one; an empty name ends the list.")
-    while parameter := _ask(f"Parameter {len(space) + 1}", "", str):
-        space[parameter] = _parameter()
-    line = _ask("Command that measures, with {name} for values (empty: by hand)", "", str)
-    answers = Answers(name, direction, objective, q, trials, shlex.split(line))
-    return Answers(**(vars(answers) | {"space": space})) if space else answers
+    while name := _valid(lambda: _ask(f"Parameter {len(space) + 1}", "", str).strip(), check):
+        space[name] = _valid(_parameter, lambda fields: _define({name: fields}, objective))
+    return space
 
 
 def _parameter() -> dict[str, Any]:
@@ -68,10 +97,58 @@ def _parameter() -> dict[str, Any]:
     if kind == "choice":
         values = _ask("  Values, with commas between", None, str)
         return {"type": "choice", "values": [value.strip() for value in values.split(",") if value.strip()]}
+    fields = {"type": kind, "low": _number("  From", kind), "high": _number("  To", kind)}
+    if fields["low"] >= fields["high"]:
+        return fields
+    if fields["low"] > 0 and click.confirm("  Logarithmic scale", default=False, err=True):
+        return fields | {"log": True}
+    step = _number("  Step (0: any value)", kind, "0") if kind == "float" else 0
+    return fields | ({"step": step} if step else {})
+
+
+def _number(question: str, kind: str, default: str | None = None) -> Any:
     number = click.FLOAT if kind == "float" else click.INT
-    fields = {"type": kind, "low": _ask("  From", None, number), "high": _ask("  To", None, number)}
-    log = fields["low"] > 0 and click.confirm("  Logarithmic scale", default=False, err=True)
-    return fields | ({"log": True} if log else {})
+
+    def convert(text: Any) -> Any:
+        from poolwise.cli.results import decimal_comma
+
+        if isinstance(text, str) and (problem := decimal_comma(text)):
+            raise click.UsageError(problem)
+        return number(text)
+
+    return click.prompt(question, default=default, value_proc=convert, err=True)
+
+
+def _check_command(line: str, space: Mapping[str, Any], objective: str) -> None:
+    from poolwise.cli.objective import check_command
+
+    try:
+        arguments = shlex.split(line)
+    except ValueError as error:
+        raise FileError(f"{error}; close what is quoted.") from None
+    if arguments:
+        built = _define(space, objective).space
+        check_command(arguments, built.names, built.axes)
+
+
+def _define(space: Mapping[str, Any], objective: str) -> Any:
+    """A study of these parameters; an error where there can be none."""
+    from poolwise.space.space import Space
+    from poolwise.study.definition import Definition
+
+    return Definition(Space.from_dict({"parameters": dict(space), "constraints": []}), objective, "maximize")
+
+
+def _valid(ask: Callable[[], Any], check: Callable[[Any], Any]) -> Any:
+    """An answer that passes a check."""
+    while True:
+        answer = ask()
+        try:
+            check(answer)
+        except PoolwiseError as error:
+            say(f"Error: {error}")
+        else:
+            return answer
 
 
 def _ask(question: str, default: Any, type_: Any = None) -> Any:

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,6 +36,10 @@ QUOTED = 1_000  # characters of it that a reason quotes
 GRACE = 3.0  # seconds between asking a process to end and ending it
 
 
+class CannotStart(PoolwiseError, OSError):
+    """A command that cannot be started, which says nothing about an experiment; the run ends."""
+
+
 class CommandFailed(PoolwiseError, RuntimeError):
     """A command that gave no value; the message says why, and quotes the end of its output."""
 
@@ -58,6 +63,23 @@ def check_command(arguments: Sequence[str], names: Sequence[str], varying: Itera
             used.add(match[1])
     if unused := [name for name in varying if name not in used]:
         raise FileError(f"command: does not use {', '.join(unused)}; add {{{unused[0]}}} to one of its arguments.")
+
+
+def check_program(arguments: Sequence[str], folder: Path) -> None:
+    """Refuse a program that is not there, or may not be run; one that is a placeholder is not looked for."""
+    program = arguments[0]
+    if PLACEHOLDER.search(program):
+        return
+    here = folder / program
+    path = os.path.dirname(program) != ""
+    if shutil.which(str(here) if path else program) is not None:
+        return
+    if here.is_file():
+        way = f"['{{python}}', '{program}', ...] if it is for Python, or {'' if path else f'./{program} and '}chmod +x"
+        raise FileError(f"command: {program!r} is a file, but no program that can be started; use {way}.")
+    where = f"in {folder}" if path else "on the PATH"
+    hint = " {python} is the Python that runs Poolwise." if program.startswith("python") else ""
+    raise FileError(f"command: there is no program {program!r} {where}; check its spelling.{hint}")
 
 
 def filled(arguments: Sequence[str], params: Mapping[str, Any]) -> list[str]:
@@ -157,6 +179,15 @@ def _signal(process: subprocess.Popen[bytes], name: str) -> None:
 
 
 @dataclass(frozen=True)
+class Started:
+    """A process, and what it writes."""
+
+    process: subprocess.Popen[bytes]
+    output: IO[bytes]
+    errors: IO[bytes]
+
+
+@dataclass(frozen=True)
 class Command:
     """The objective: fills the arguments, runs them in the study's folder, and returns the value it printed."""
 
@@ -168,25 +199,39 @@ class Command:
 
     def __call__(self, **params: Any) -> tuple[float, float | None]:
         """The value and its standard error."""
-        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-            code = self._run(filled(self.arguments, params), output, errors)
+        return self.value(self.start(params))
+
+    def start(self, params: Mapping[str, Any]) -> Started:
+        """The process for some parameters."""
+        arguments = filled(self.arguments, params)
+        with contextlib.ExitStack() as files:
+            output, errors = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+            try:
+                process = self.processes.start(arguments, self.folder, output, errors)
+            except OSError as error:
+                raise CannotStart(f"the command {arguments[0]!r} cannot be started: {error}") from None
+            except ValueError as error:  # a value that no argument can hold
+                raise CommandFailed(f"the command {arguments[0]!r} does not take these values: {error}") from None
+            files.pop_all()
+            return Started(process, output, errors)
+
+    def value(self, call: Started) -> tuple[float, float | None]:
+        """Wait for the value of a process, and its standard error."""
+        with call.output as output, call.errors as errors:
+            code = self._wait(call.process)
             if code != 0:
                 how = f"exit code {code}" if code > 0 else f"ended by signal {-code}"
                 raise CommandFailed(f"{how}: {_last_first(_tail(errors) or _tail(output))}")
             return read_value(_tail(output), self.objective)
 
-    def report(self, params: Mapping[str, Any]) -> Report:
-        """What became of a call, with a reason that is no traceback of ours."""
+    def report(self, call: Started) -> Report:
+        """What became of a process, with a reason that is no traceback of ours."""
         try:
-            return read(self(**params))
+            return read(self.value(call))
         except (CommandFailed, TimeoutError) as error:
             return Report(reason=str(error))
 
-    def _run(self, arguments: Sequence[str], output: IO[bytes], errors: IO[bytes]) -> int:
-        try:
-            process = self.processes.start(arguments, self.folder, output, errors)
-        except (OSError, ValueError) as error:
-            raise CommandFailed(f"the command {arguments[0]!r} cannot be started: {error}") from None
+    def _wait(self, process: subprocess.Popen[bytes]) -> int:
         try:
             return int(process.wait(self.timeout))
         except subprocess.TimeoutExpired:
@@ -198,19 +243,24 @@ class Command:
 
 
 class Waiting(Executor):
-    """Threads that wait for commands, one each; what `Command.report` says is the result."""
+    """Starts commands at once, and waits for each in a thread; what `Command.report` says is the result."""
 
     def submit(self, call: Any, /, command: Any, params: Any) -> Future[Any]:  # type: ignore[override]
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
+        try:
+            started = command.start(params)
+        except CommandFailed as error:
+            future.set_result(Report(reason=str(error)))
+            return future
         threading.Thread(
-            target=self._wait, args=(future, command, params), daemon=True, name="poolwise-command"
+            target=self._wait, args=(future, command, started), daemon=True, name="poolwise-command"
         ).start()
         return future
 
-    def _wait(self, future: Future[Any], command: Command, params: Mapping[str, Any]) -> None:
+    def _wait(self, future: Future[Any], command: Command, started: Started) -> None:
         try:
-            future.set_result(command.report(params))
+            future.set_result(command.report(started))
         except BaseException as error:
             future.set_exception(error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections import Counter
@@ -13,7 +14,6 @@ from poolwise.cli.command import FileError
 from poolwise.cli.sheet import Row, Sheet
 from poolwise.cli.terminal import spelled
 from poolwise.errors import PoolwiseError
-from poolwise.space.errors import did_you_mean
 from poolwise.space.parameters import Choice, Fixed, Int, Parameter
 from poolwise.space.scalars import key
 from poolwise.study.errors import ConflictError
@@ -23,6 +23,7 @@ from poolwise.study.trial import AFTER, BEFORE, Trial
 
 NUMBERS = ("number", "trial")
 FAILURE = re.compile(r"(failed|fail|failure|error|crashed|broken|nan|na|n/a|#n/a|[+-]?inf(inity)?)\s*(:\s*(.*))?", re.I)
+COMMA = re.compile(r"[+-]?\d+,\d+")
 CLOSE = 0.01  # of a range: what a rounding spreadsheet or a balance may change in a parameter
 SHOWN = 20  # problems of one table
 
@@ -101,7 +102,7 @@ def find_columns(study: Study, name: str, sheet: Sheet) -> Columns:
     if value is None:
         raise FileError(
             f"{name}: has no column {study.objective!r} (or 'value'); its columns are {', '.join(sheet.columns)}."
-            f"{did_you_mean(study.objective, sheet.columns)}"
+            f"{_misspelt(study.objective, sheet.columns)}"
         )
     params = {p: column for p in study.space.names if (column := find(p)) is not None}
     number = find(*NUMBERS)
@@ -111,6 +112,11 @@ def find_columns(study: Study, name: str, sheet: Sheet) -> Columns:
     used = {value, number, sem, reason, *params.values(), ""}
     others = [c for c in sheet.columns if c not in used and c not in (*BEFORE, *AFTER)]
     return Columns(number, value, sem, reason, params, others)
+
+
+def _misspelt(wanted: str, columns: Sequence[str]) -> str:
+    close = difflib.get_close_matches(wanted, columns, n=1)
+    return f" Rename {close[0]!r} to {wanted!r}." if close else ""
 
 
 def _entry(study: Study, sheet: Sheet, columns: Columns, row: Row) -> Entry | None:
@@ -138,12 +144,15 @@ def outcome(sheet: Sheet, cell: str, reason: str = "") -> tuple[float, str | Non
         return number, None
     match = FAILURE.fullmatch(cell.strip())
     if match is None and number is None:
-        hint = (
-            " Is it a decimal comma? Then separate columns by semicolons." if re.fullmatch(r"-?\d+,\d+", cell) else ""
-        )
-        raise FileError(f"{cell!r} is no number; write 'failed', or 'failed: why', if there is none.{hint}")
+        raise FileError(decimal_comma(cell) or f"{cell!r} is no number; write 'failed', or 'failed: why', if so.")
     why = match[4] if match is not None else None
     return math.nan, why or reason or f"told as {cell.strip()!r}"
+
+
+def decimal_comma(cell: str) -> str:
+    """What to write instead of a number with a comma; nothing for other texts."""
+    text = cell.strip()
+    return f"{text!r} is no number; write {text.replace(',', '.')}." if COMMA.fullmatch(text) else ""
 
 
 def _whole(sheet: Sheet, cell: str) -> int:
@@ -213,10 +222,16 @@ def _problem(study: Study, trials: Sequence[Trial], entry: Entry, before: Entry 
     """What is wrong with an entry about a trial; `before` is an earlier one about the same."""
     assert entry.number is not None
     if entry.number >= len(trials):
-        return f"there is no trial {entry.number}; the study has {len(trials)}."
+        return no_trial(entry.number, len(trials))
     if before is not None and _said(before) != _said(entry):
         return f"trial {entry.number} has another value on {before.where}."
     return _differing(study, trials[entry.number], entry.params or {})
+
+
+def no_trial(number: int, count: int) -> str:
+    """That there is no trial of that number, and which there are."""
+    there = f"it has 0 to {count - 1}" if count else "it has none yet; `poolwise ask` gives the first"
+    return f"there is no trial {number} in the study; {there}."
 
 
 def _identity(params: Mapping[str, Any], value: float | None, sem: float | None, failed: bool) -> Any:

@@ -136,7 +136,7 @@ def _go(file: StudyFile, study: Study, job: Job) -> None:
 
 def _command(file: StudyFile) -> Job:
     """The file's command as the objective; threads wait for its processes, which have the timeout themselves."""
-    from poolwise.cli.objective import Command, Waiting, check_command
+    from poolwise.cli.objective import Command, Waiting, check_command, check_program
 
     if not file.command:
         raise FileError(
@@ -144,6 +144,7 @@ def _command(file: StudyFile) -> Job:
             "or work by hand with `poolwise ask` and `poolwise tell`."
         )
     check_command(file.command, file.space.names, file.space.axes)
+    check_program(file.command, file.folder)
     command = Command(file.command, file.folder, file.objective, file.timeout)
     return Job(command, Waiting(), end=command.processes.end)
 

@@ -75,7 +75,10 @@ def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 def write(path: Path, content: str | bytes) -> None:
     """Write a file, whole or not at all."""
     data = content.encode() if isinstance(content, str) else content
-    handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
+    except OSError as error:  # which names the temporary file
+        raise OSError(error.errno, error.strerror, str(path)) from None
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
@@ -147,9 +150,12 @@ def _sheet(name: str, lines: Sequence[Sequence[str]], *, comma: bool) -> Sheet:
             raise FileError(f"{name}: has two columns named {column!r}; rename or remove one.")
         seen.add(column)
     rows = []
+    cause = "are separators within cells quoted?"
+    if not comma:
+        cause = "is it a decimal comma? Write a point, or separate columns by semicolons; quote commas in texts."
     for i, cells in filled[1:]:
         if any(cells[len(columns) :]):
-            raise FileError(f"{name}: line {i} has more cells than there are columns; are its commas quoted?")
+            raise FileError(f"{name}: line {i} has more cells than there are columns; {cause}")
         rows.append(Row(i, {c: unescaped(cell) for c, cell in zip(columns, cells, strict=False) if c}))
     return Sheet(columns, rows, comma)
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from poolwise.cli.command import FileError, NothingToDo, guarded, study_argument
-from poolwise.cli.terminal import as_json, brief, put_json, put_table, say
+from poolwise.cli.terminal import as_json, brief, put_facts, put_json, put_table, say
 
 if TYPE_CHECKING:
     from poolwise.study.study import Study
     from poolwise.study.trial import Trial
 
 PENDING_SHOWN = 24
+FILES = ("csv", "json", "xlsx")
 
 
 @click.command(short_help="How far the study is.")
@@ -52,17 +53,17 @@ def _put_status(facts: dict[str, Any]) -> None:
     more = f" and {len(pending) - PENDING_SHOWN} more" if len(pending) > PENDING_SHOWN else ""
     numbers = f": {', '.join(map(str, pending[:PENDING_SHOWN]))}{more}" if pending else ""
     added = f" ({facts['added']} added by hand)" if facts["added"] else ""
-    put_table(
-        ["study", facts["study"]],
+    put_facts(
         [
-            ["store", facts["store"]],
-            [facts["direction"], facts["objective"]],
-            ["told", f"{facts['told']}{added}"],
-            ["failed", str(facts["failed"])],
-            ["pending", f"{len(pending)}{numbers}"],
-            ["budget", "none" if facts["budget"] is None else f"{facts['budget']} trials, {facts['left']} left"],
-            ["best", "no value yet" if best is None else f"{brief(best['value'])} (trial {best['number']})"],
-        ],
+            ("study", facts["study"]),
+            ("store", facts["store"]),
+            (facts["direction"], facts["objective"]),
+            ("told", f"{facts['told']}{added}"),
+            ("failed", facts["failed"]),
+            ("pending", f"{len(pending)}{numbers}"),
+            ("budget", "none" if facts["budget"] is None else f"{facts['budget']} trials, {facts['left']} left"),
+            ("best", "no value yet" if best is None else f"{brief(best['value'])} (trial {best['number']})"),
+        ]
     )
 
 
@@ -86,14 +87,14 @@ def best(*, source: Path, expected: bool, json_: bool) -> None:
     put_best(found, file.objective)
     if params is not None:
         click.echo()
-        put_table(["expected best", ""], [[name, value] for name, value in params.items()])
+        click.echo("expected best:")
+        put_facts(params.items())
 
 
 def put_best(trial: Trial, objective: str) -> None:
-    """A trial as a table, on standard output."""
-    error = [] if trial.sem is None else [["sem", trial.sem]]
-    params = [[name, value] for name, value in trial.params.items()]
-    put_table(["trial", str(trial.number)], [[objective, trial.value], *error, *params])
+    """A trial as a list, on standard output."""
+    error = [] if trial.sem is None else [("sem", trial.sem)]
+    put_facts([("trial", trial.number), (objective, trial.value), *error, *trial.params.items()])
 
 
 @click.command()
@@ -119,13 +120,11 @@ def trials(*, source: Path, state: str | None, last: int | None, format_: str, j
         elif form != "table":
             click.echo(_content(form, study, chosen), nl=False)
         else:
-            put_table(
-                study.columns[:-2], [[*row[:-3], (row[-3] or "").partition("\n")[0]] for row in _rows(study, chosen)]
-            )
+            put_table(*_readable(study, chosen))
 
 
 @click.command(short_help="All trials, as CSV, JSON or an Excel file.")
-@click.option("--format", "format_", type=click.Choice(["csv", "json", "xlsx"]), help="[by the file's name, or csv]")
+@click.option("--format", "format_", type=click.Choice(FILES), help="[by the file's name, or csv]")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The file [standard output].")
 @study_argument
 @guarded
@@ -137,8 +136,9 @@ def export(*, source: Path, format_: str | None, out: Path | None, json_: bool) 
     from poolwise.cli.sheet import write
     from poolwise.cli.study_file import load
 
-    suffix = "" if out is None else out.suffix.lower().removeprefix(".")
-    form = "json" if json_ else format_ or (suffix if suffix in ("json", "xlsx") else "csv")
+    form = "json" if json_ else format_ or ("csv" if out is None else out.suffix.lower().removeprefix("."))
+    if form not in FILES:
+        raise click.UsageError(f"--out {out}: end its name in .csv, .json or .xlsx, or give --format.")
     if form == "xlsx" and out is None:
         raise click.UsageError("an Excel file is no text; give its name by --out.")
     with load(source).look() as study:
@@ -157,6 +157,14 @@ def as_data(trial: Trial) -> dict[str, Any]:
     """A trial as JSON values."""
     names = ("number", "state", "pool", "params", "value", "sem", "reason", "asked", "finished")
     return {name: getattr(trial, name) for name in names}
+
+
+def _readable(study: Study, chosen: list[Trial]) -> tuple[list[str], list[list[Any]]]:
+    """A table for a screen: no times, the first line of reasons, and no column of those two that is empty."""
+    rows = [[*row[:-3], (row[-3] or "").partition("\n")[0] or None] for row in _rows(study, chosen)]
+    columns = list(study.columns[:-2])
+    kept = [i for i in range(len(columns)) if i < len(columns) - 2 or any(row[i] is not None for row in rows)]
+    return [columns[i] for i in kept], [[row[i] for i in kept] for row in rows]
 
 
 def _rows(study: Study, chosen: list[Trial]) -> list[list[Any]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from poolwise.cli.command import FileError, guarded, study_option
+from poolwise.cli.command import FileError, NothingToDo, guarded, study_option
 from poolwise.cli.terminal import put_json, say
 
 if TYPE_CHECKING:
@@ -90,19 +90,23 @@ def tell(*, what: str, value: str | None, source: Path, json_: bool, **said: Any
 
 def _one(study: Study, number: str, value: str, options: Options) -> Told:
     """The value of one trial, from the command line."""
-    from poolwise.cli.results import outcome
+    from poolwise.cli.results import decimal_comma, no_trial, outcome
     from poolwise.cli.sheet import Sheet
+    from poolwise.study.errors import ConflictError
 
     sheet = Sheet([], [])
     if not number.isascii() or not number.isdigit():
         raise FileError(f"{number!r} is no number of a trial; `poolwise tell table.csv` takes no second argument.")
+    if int(number) >= (count := sum(study.counts.values())):
+        raise ConflictError(no_trial(int(number), count))
     result, why = outcome(sheet, value, options.reason)
     if why is not None:
         study.fail(int(number), why, replace=options.replace)
         return Told([], [int(number)], [])
     error = None if options.sem is None else sheet.number(options.sem)
     if options.sem is not None and (error is None or error < 0):
-        raise FileError(f"--sem: {options.sem.strip()!r} is no standard error, which is a number, zero or more.")
+        problem = f"{options.sem.strip()!r} is no standard error, which is a number, zero or more."
+        raise FileError(f"--sem: {decimal_comma(options.sem) or problem}")
     study.tell(int(number), result, error, replace=options.replace)
     return Told([int(number)], [], [])
 
@@ -116,6 +120,8 @@ def _table(study: Study, name: str, options: Options) -> Told:
         raise FileError("--sem, --reason: belong to the value of one trial; a table has columns for them.")
     expected = [*NUMBERS, study.objective, "value", "sem", *study.space.names]
     sheet = read(name, _bytes(name), expected)
+    if not sheet.rows:
+        raise NothingToDo(f"{name}: has no rows below its column names.")
     planned = plan(study, name, sheet, replace=options.replace)
     if others := find_columns(study, name, sheet).others:
         say(f"note: columns that are not used: {', '.join(others)}")
@@ -138,8 +144,10 @@ def _bytes(name: str) -> bytes:
     if name == "-":
         return sys.stdin.buffer.read()
     path = Path(name)
+    if path.is_dir():
+        raise FileError(f"{name}: is a folder; name a table in it.")
     try:
         return path.read_bytes()
-    except (FileNotFoundError, IsADirectoryError):
+    except FileNotFoundError:
         hint = f" To tell trial {name} a value: `poolwise tell {name} VALUE`." if name.isdigit() else ""
         raise FileError(f"{name}: there is no such file.{hint}") from None

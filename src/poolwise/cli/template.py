@@ -32,7 +32,7 @@ def text(answers: Answers) -> str:
     """A study file with comments."""
     command = f"command = {_value(list(answers.command))}"
     if not answers.command:
-        arguments = ["python", "experiment.py", *(f"--{name}={{{name}}}" for name in answers.space)]
+        arguments = ["{python}", "experiment.py", *(f"--{name}={{{name}}}" for name in answers.space)]
         command = f"# command = {_value(arguments)}"
     head = HEAD.format(
         name=_value(answers.name),

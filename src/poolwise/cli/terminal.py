@@ -1,10 +1,9 @@
-"""What is shown, and where: data on standard output, messages on standard error, colour on a terminal only."""
+"""What is shown, and where: data on standard output, messages on standard error."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -27,17 +26,21 @@ def as_json(data: Any) -> str:
 
 
 def put_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table on standard output: drawn on a terminal, plain columns elsewhere, in full width."""
-    cells = [[brief(cell) for cell in row] for row in rows]
+    """A table on standard output: plain columns, in full width."""
     right = [any(isinstance(row[i], int | float) for row in rows) for i in range(len(columns))]
-    if sys.stdout.isatty():
-        _drawn([brief(name) for name in columns], cells, right)
-        return
-    lines = [[brief(name) for name in columns], *cells]
+    lines = [[brief(cell) for cell in line] for line in [columns, *rows]]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
     for line in lines:
         padded = [t.rjust(w) if r else t.ljust(w) for t, w, r in zip(line, widths, right, strict=True)]
         click.echo("  ".join(padded).rstrip())
+
+
+def put_facts(facts: Iterable[tuple[str, Any]]) -> None:
+    """Names and values on standard output, one below the other."""
+    pairs = [(brief(name), brief(value)) for name, value in facts]
+    width = max(len(name) for name, _ in pairs)
+    for name, value in pairs:
+        click.echo(f"{name.ljust(width)}  {value}".rstrip())
 
 
 def brief(value: Any) -> str:
@@ -61,16 +64,3 @@ def spelled(value: Any) -> str:
 def printable(text: str) -> str:
     """Text on one line that no terminal takes for an order."""
     return "".join(c if c.isprintable() else " " for c in text)
-
-
-def _drawn(columns: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table()
-    for name, numeric in zip(columns, right, strict=True):
-        table.add_column(escape(name), justify="right" if numeric else "left", overflow="fold")
-    for row in cells:
-        table.add_row(*(escape(cell) for cell in row))
-    Console().print(table)

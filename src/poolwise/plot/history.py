@@ -25,7 +25,7 @@ ValueScale = Literal["auto", "linear", "log"]
 def history(study: Study, *, scale: ValueScale = "auto") -> Any:
     """Each trial's value by number, the best so far as a step line, pools as bands, failed trials on the axis.
 
-    `scale` of the values: "log", "linear", or "auto" for "log" where all values are above zero and span two decades.
+    `scale` of the values: "log", "linear", or "auto" for "log" where all values are above zero and span a decade.
     """
     record = record_of(study)
     told, values = record.told
@@ -59,7 +59,7 @@ def _is_log(values: Float[np.ndarray, " n"], scale: str) -> bool:
         raise InputError(f"scale: unknown option {scale!r}; choose one of 'auto', 'linear', 'log'.")
     if scale == "log" and values.min() <= 0:
         raise InputError(f"scale: 'log' needs values above zero, and the smallest is {values.min():g}.")
-    return scale == "log" or (scale == "auto" and look.logarithmic(values))
+    return scale == "log" or (scale == "auto" and look.logarithmic(values, 1))
 
 
 def _title(record: Record) -> str:
@@ -80,6 +80,8 @@ def _values(axes: Any, record: Record, log: bool) -> None:
         axes.set_yscale("log")
     limits = look.padded_limits(float(low), float(high), log=log, share=0.1)
     axes.set_ylim(*limits)
+    if log:
+        look.mark_decades(axes.yaxis, *limits)
     last = float(record.trials[-1].number) + 0.6
     axes.step([*numbers, last], [*best, best[-1]], where="post", color=look.INK, lw=1.8, label="best so far", zorder=3)
     style = {"ls": "", "color": look.DATA, "mec": "white", "mew": 0.5, "zorder": 4}

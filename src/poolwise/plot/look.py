@@ -16,7 +16,6 @@ INK, BAND, DATA, STAR, GREY, GROUND = "#1f4e79", "#9ec1e0", "#e07b00", "#ffd400"
 RED = "#b22222"
 FEW = 12  # values that are drawn one by one
 LONGEST = 16  # characters of a label
-DECADES = 100.0  # positive values whose largest is this many times the smallest are drawn by their logarithms
 FAR = 10.0  # quartile ranges beyond the quartiles: values farther out do not widen an axis
 
 Side = Literal["x", "y"]
@@ -73,7 +72,7 @@ def spacing(parameter: Parameter) -> float:
 
 def dress(axes: Any, side: Side, name: str, parameter: Parameter, axis: Axis) -> None:
     """The label, scale, limits and ticks of a parameter on one side of a panel."""
-    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
+    from matplotlib.ticker import MaxNLocator
 
     label, limit, ticks = (getattr(axes, f"set_{side}{what}") for what in ("label", "lim", "ticks"))
     line = getattr(axes, f"{side}axis")
@@ -89,9 +88,7 @@ def dress(axes: Any, side: Side, name: str, parameter: Parameter, axis: Axis) ->
         getattr(axes, f"set_{side}scale")("log")
         limit(ends[0], ends[-1])
         if not isinstance(parameter, Real):
-            line.set_major_locator(FixedLocator(log_ticks(ends[0], ends[-1]).tolist()))
-            line.set_minor_locator(NullLocator())
-            line.set_major_formatter(ScalarFormatter())
+            mark_decades(line, ends[0], ends[-1])
     else:
         margin = 0.5 * spacing(parameter) if axis.count <= FEW else 0.0
         limit(ends[0] - margin, ends[-1] + margin)
@@ -116,9 +113,18 @@ def log_ticks(low: float, high: float) -> Positions:
     return np.array(found if len(found) > 1 else [low, high])
 
 
-def logarithmic(values: Positions) -> bool:
-    """Whether values are easier to read by their logarithms: all above zero, and over two decades or more."""
-    return len(values) > 1 and bool(values.min() > 0 and values.max() / values.min() >= DECADES)
+def mark_decades(line: Any, low: float, high: float) -> None:
+    """Round numbers, written out, along a logarithmic axis."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    line.set_major_locator(FixedLocator(log_ticks(low, high).tolist()))
+    line.set_minor_locator(NullLocator())
+    line.set_major_formatter(lambda value, _: f"{value:.6g}")
+
+
+def logarithmic(values: Positions, decades: int) -> bool:
+    """Whether values are easier to read by their logarithms: all above zero, and over so many decades or more."""
+    return len(values) > 1 and bool(values.min() > 0 and values.max() / values.min() >= 10.0**decades)
 
 
 def visible(values: Positions) -> tuple[float, float]:

@@ -55,7 +55,7 @@ def _norm(values: Float[np.ndarray, " n"]) -> Any:
     """From values to 0 ... 1; what is far out is drawn at the end."""
     from matplotlib.colors import LogNorm, Normalize
 
-    if values.min() > 0 and look.logarithmic(np.quantile(values, [0.1, 0.9])):  # not for a few small ones
+    if values.min() > 0 and look.logarithmic(np.quantile(values, [0.1, 0.9]), 2):  # not for a few small ones
         return LogNorm(float(values.min()), float(values.max()), clip=True)
     low, high = look.visible(values)
     if low == high:
@@ -131,7 +131,7 @@ def _value_ticks(norm: Any) -> list[tuple[float, str]]:
 
 def _rulers(axes: Any, names: Sequence[str], ticks: Sequence[list[tuple[float, str]]]) -> None:
     """The vertical axes with their labels, over the lines."""
-    box = {"boxstyle": "round,pad=0.12", "fc": "white", "ec": "none", "alpha": 0.75}
+    box = {"boxstyle": "round,pad=0.12", "fc": "white", "ec": "none"}
     for at, (name, marks) in enumerate(zip(names, ticks, strict=True)):
         last = at == len(names) - 1
         axes.plot([at, at], [0, 1], color="black", lw=2.0 if last else 1.0, zorder=6)

@@ -46,7 +46,7 @@ def slices(study: Study, *, at: Mapping[str, Any] | None = None) -> Any:
     centre, called = point_of(belief, at)
     space = belief.record.definition.space
     cut = [slice_along(belief, name, centre) for name in space.axes]
-    columns = min(COLUMNS, len(cut))
+    columns = columns_for(len(cut))
     rows = -(-len(cut) // columns)
     figure, grid = new_figure(rows, columns, size=(max(2.9 * columns, 4.6), 2.5 * rows + 0.6))
     panels = np.atleast_1d(grid).ravel()
@@ -67,6 +67,11 @@ def slices(study: Study, *, at: Mapping[str, Any] | None = None) -> Any:
     found[TOLD] = look.dot()
     figure.legend([found[label] for label in order], order, **below)
     return figure
+
+
+def columns_for(panels: int) -> int:
+    """How many panels stand side by side: three at most, and two of four."""
+    return 2 if panels == 4 else min(COLUMNS, panels)
 
 
 def slice_along(belief: Belief, name: str, centre: Float[np.ndarray, " d"]) -> Slice:
