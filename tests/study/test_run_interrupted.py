@@ -74,7 +74,10 @@ def alive(pid):
 
 @pytest.mark.parametrize(
     "word, told",
-    [("processes", 1), ("here", 0), *(pytest.param(word, 1, marks=pytest.mark.slow) for word in ("threads", "given"))],
+    [
+        ("processes", 1),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("here", 0), ("threads", 1), ("given", 1))),
+    ],
 )
 def test_ctrl_c_leaves_a_study_that_can_be_resumed(tmp_path, study, word, told):
     """As on a terminal, where the whole group of processes gets it: finished values are told, the rest is pending."""

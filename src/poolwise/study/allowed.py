@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import dataclasses
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,45 +11,71 @@ from jaxtyping import Bool, Float
 
 from poolwise.space.errors import SpaceError
 from poolwise.space.space import Space
+from poolwise.study.success import Success
 
-PRIOR = 0.5  # what stands for success where nothing is known, in trials
-CLOSE, CLOSEST = 0.1, 0.5  # how far a failure reaches: a share of the cube's size, and of the model's lengthscale
+ROOM = 0.1  # of the space, that stays open whatever has failed
+LESS = 0.2  # where nothing is sure, how far below the best of the space a point may score
+SAMPLE = 256  # points that tell what the best of the space is
 OVERSAMPLE = 4
+
+
+@dataclass(frozen=True)
+class Level:
+    """How likely a point must be to succeed: its score, less some standard deviations, must be so high."""
+
+    score: float
+    doubt: float
+
+    def within(self, points: Float[np.ndarray, "n d"], success: Success, less: float) -> Level:
+        """This level, or a lower one where failures would leave less than a tenth of these points."""
+        best = float(np.quantile(success.score(points, self.doubt), 1.0 - ROOM))
+        return Level(min(self.score, best - less), self.doubt)
+
+
+EVEN = Level(0.2, 0.0)  # likelier to succeed than not
+SURE = Level(0.8, 0.5)  # all but sure to succeed
 
 
 @dataclass(frozen=True, eq=False)
 class Tried:
-    """Points that were tried and how: told points succeeded, failed ones did not; `taken` are all of them."""
+    """Points that were tried, and what they say about the success of others; no failure, no `success`."""
 
     taken: Float[np.ndarray, "n d"]
-    told: Float[np.ndarray, "m d"]
-    failed: Float[np.ndarray, "f d"]
-    reach: Float[np.ndarray, " d"]
+    success: Success | None = None
+    even: Level = EVEN
+    sure: Level = SURE
 
-    def success(self, U: Float[np.ndarray, "p d"]) -> Float[np.ndarray, " p"]:
-        """An estimate of the share of trials that succeed: those near a point, weighted by a Gaussian kernel."""
-        good = PRIOR + self._weights(U, self.told)
-        return good / (good + self._weights(U, self.failed))
+    @functools.cached_property
+    def keys(self) -> frozenset[bytes]:
+        """All points, each as one item."""
+        return frozenset(_keys(self.taken))
 
-    def _weights(self, U: Float[np.ndarray, "p d"], X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " p"]:
-        A, B = U / self.reach[None, :], X / self.reach[None, :]
-        squares = (A**2).sum(axis=1)[:, None] + (B**2).sum(axis=1)[None, :] - 2 * A @ B.T
-        return np.exp(-0.5 * np.maximum(squares, 0.0)).sum(axis=1)
+    def reaches(self, U: Float[np.ndarray, "p d"], level: Level | None) -> Bool[np.ndarray, " p"]:
+        """Which points reach a level of success."""
+        if self.success is None or level is None:
+            return np.ones(len(U), dtype=bool)
+        return self.success.score(U, level.doubt) >= level.score
+
+    def without(self, U: Float[np.ndarray, "p d"]) -> Tried:
+        """The same, with more points taken."""
+        return dataclasses.replace(self, taken=np.concatenate([self.taken, U]))
 
 
-def reach_of(dimension: int, lengthscales: Float[np.ndarray, " d"] | None = None) -> Float[np.ndarray, " d"]:
-    """How far a failure reaches along each axis: half a lengthscale, at most a tenth of the cube's diagonal."""
-    most = np.full(dimension, CLOSE * math.sqrt(dimension))
-    return most if lengthscales is None else np.minimum(most, CLOSEST * lengthscales)
+def tried_of(space: Space, taken: Float[np.ndarray, "n d"], success: Success | None) -> Tried:
+    """Points that were tried, with levels that leave some of the space."""
+    if success is None:
+        return Tried(taken)
+    points = space.sample(SAMPLE, seed=0)
+    return Tried(taken, success, EVEN.within(points, success, 0.0), SURE.within(points, success, LESS))
 
 
 @dataclass(frozen=True, eq=False)
 class Allowed:
-    """The space without what was tried and, unless `risky`, without the neighbourhoods of failures."""
+    """The space without what was tried and without what is below a level of success."""
 
     space: Space
     tried: Tried
-    risky: bool = False
+    level: Level | None = None
 
     @property
     def size(self) -> float:
@@ -56,7 +83,7 @@ class Allowed:
 
     @property
     def continuous(self) -> bool:
-        return self.space.continuous and (self.risky or len(self.tried.failed) == 0)
+        return self.space.continuous and (self.tried.success is None or self.level is None)
 
     @property
     def moving(self) -> Bool[np.ndarray, " d"]:
@@ -71,17 +98,15 @@ class Allowed:
 
     def fresh(self, U: Float[np.ndarray, "p d"]) -> Bool[np.ndarray, " p"]:
         """Which points have not been tried."""
-        return ~np.isin(_keys(self.space.snap(U)), _keys(self.tried.taken))
+        return np.array([key not in self.tried.keys for key in _keys(self.space.snap(U))], dtype=bool)
 
     def safe(self, U: Float[np.ndarray, "p d"]) -> Bool[np.ndarray, " p"]:
-        """Which points are likelier to succeed than not."""
-        if self.risky or len(self.tried.failed) == 0:
-            return np.ones(len(U), dtype=bool)
-        return self.tried.success(U) >= 0.5
+        """Which points are not likely to fail."""
+        return self.tried.reaches(U, self.level)
 
     def sample(self, n: int, seed: int) -> Float[np.ndarray, "m d"]:
         """Points that fill the space; those that are safe first, and only those if there are enough."""
-        more = n if len(self.tried.failed) == 0 else OVERSAMPLE * n
+        more = n if self.tried.success is None else OVERSAMPLE * n
         points = self.space.sample(more, seed, exclude=self.tried.taken)
         return points[self.safe(points)][:n]
 
@@ -93,9 +118,6 @@ class Allowed:
         return near[self.fresh(near) & self.safe(near)]
 
 
-def _keys(U: Float[np.ndarray, "p d"]) -> np.ndarray:
+def _keys(U: Float[np.ndarray, "p d"]) -> list[bytes]:
     """Rows as single items: two snapped points are the same experiment exactly when their items are equal."""
-    rows = np.ascontiguousarray(U + 0.0)  # no negative zero
-    if rows.shape[1] == 0:
-        return np.zeros(len(rows))
-    return rows.view([("", rows.dtype)] * rows.shape[1]).reshape(len(rows))
+    return [row.tobytes() for row in np.ascontiguousarray(U + 0.0)]  # no negative zero

@@ -18,7 +18,7 @@ from poolwise.version import __version__
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 RESERVED = {*BEFORE, *AFTER, "request_id", "lease"}
-ACQUISITIONS = ("ucb", "ei", "pi", "mean", "fill")
+ACQUISITIONS = ("ei", "pi", "ucb", "mean", "fill")
 EXPIRED = ("ask", "fail")
 ROOT3 = math.sqrt(3)  # the paper's
 
@@ -30,15 +30,15 @@ Direction = Literal["minimize", "maximize"]
 class Settings:
     """How pools are chosen; part of the stored study.
 
-    `acquisition` is "ucb" (with `beta`, see `UpperConfidenceBound`), "ei", "pi", "mean", or "fill" for pools that fill
-    the space evenly and ask no model. `model_trials` is how many told trials the model takes at most: with more it
-    takes the best, the latest and a spread of the others. `expired` says what becomes of a trial whose lease has run
-    out: "ask" hands it out again, "fail" fails it.
+    `acquisition` is "ei" or "pi", both over the best expected outcome so far, "ucb" (with `beta`, see
+    `UpperConfidenceBound`), "mean", or "fill" for pools that fill the space evenly and ask no model. `model_trials` is
+    how many told trials the model takes at most: with more it takes the best, the latest and a spread of the others.
+    `expired` says what becomes of a trial whose lease has run out: "ask" hands it out again, "fail" fails it.
     """
 
-    acquisition: str = "ucb"
+    acquisition: str = "ei"
     beta: Number = ROOT3
-    model_trials: Number = 1000
+    model_trials: Number = 500
     expired: str = "ask"
 
     def __post_init__(self) -> None:
@@ -136,7 +136,7 @@ class Wanted:
         return Definition(self._space(), self.objective, self.direction, seed, self.settings or Settings())
 
     def _space(self) -> Space:
-        constraints = tuple(self.constraints)
+        constraints = self._constraints()
         if not isinstance(self.space, Space):
             assert self.space is not None
             return Space(self.space, constraints)
@@ -144,12 +144,21 @@ class Wanted:
             raise InputError("constraints: give them to the Space itself, or give the space as a dictionary.")
         return self.space
 
+    def _constraints(self) -> tuple[str, ...]:
+        return (self.constraints,) if isinstance(self.constraints, str) else tuple(self.constraints)
+
     def check_against(self, stored: Definition, name: str) -> None:
         """Whatever is said again must be what is stored."""
         there = stored.parts()
         said: dict[str, Any] = {}
         if self.space is not None:
             said["space"] = self._space().to_dict()
+        elif self._constraints() and set(self._constraints()) != set(stored.space.constraints):
+            raise ConflictError(
+                f"study {name!r}: exists with other constraints: "
+                f"{difference(list(stored.space.constraints), list(self._constraints()))}. "
+                "Leave it out to go on with the stored ones, or choose another name for a new study."
+            )
         if self.objective is not None:
             said |= {"direction": self.direction, "objective": self.objective}
         if self.seed is not None:

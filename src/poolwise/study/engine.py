@@ -47,6 +47,12 @@ def in_memory(url: URL) -> bool:
     return url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:")
 
 
+def is_missing(url: str | URL | None) -> bool:
+    """Whether an address is that of an SQLite file that does not exist."""
+    parsed = parse_url(url)
+    return parsed.get_backend_name() == "sqlite" and not in_memory(parsed) and not path_of(parsed).exists()
+
+
 def shown(url: URL) -> str:
     """The address without password and without the values of its query, either of which may be a secret."""
     bare = url.set(drivername=url.get_backend_name(), query={})

@@ -22,7 +22,7 @@ from poolwise.errors import InputError
 from poolwise.learning import fit
 from poolwise.pool.proposal import propose
 from poolwise.programs import keep_programs
-from poolwise.study.allowed import Allowed, Tried, reach_of
+from poolwise.study.allowed import Allowed, Level, Tried
 from poolwise.study.definition import Definition, Settings
 from poolwise.study.placing import place
 from poolwise.study.scaling import Scale, scale_of
@@ -30,6 +30,8 @@ from poolwise.study.suggest import ready
 from poolwise.study.trial import Trial
 
 log = logging.getLogger(__name__)
+
+BOLD = 4  # after a failure, one trial of so many may be one that is not sure to succeed
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +47,11 @@ class Model:
     trials: list[Trial]
     outcomes: Float[np.ndarray, " n"]
 
-    def predict(self, params: Sequence[dict[str, Any]]) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-        """Mean and standard deviation of the objective, without noise, at some experiments."""
-        mean, deviation = self.at(self.definition.space.encode_many(params))
-        return mean, deviation
+    def predict(
+        self, params: dict[str, Any] | Sequence[dict[str, Any]]
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Mean and standard deviation of the objective, without noise, at one experiment or some of them."""
+        return self.at(self.definition.space.encode_many([params] if isinstance(params, dict) else params))
 
     def at(self, U: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """Mean and standard deviation of the objective, without noise, at points of the cube."""
@@ -78,20 +81,29 @@ def choose(
     """Up to q fresh points whose joint outcome is worth most; pending trials are part of the integral."""
     model = learn(definition, trials)
     assert model is not None
-    lengths = np.broadcast_to(model.posterior.process.kernel.lengthscale, (definition.space.dimension,))
-    near = Tried(tried.taken, tried.told, tried.failed, reach_of(len(lengths), np.asarray(lengths)))
     waiting = place(definition.space, [trial for trial in trials if trial.state == "pending"])[1]
     worth = _integrand(definition.settings, model)
-    for risky in (False, True) if len(tried.failed) else (True,):
-        allowed = Allowed(definition.space, near, risky)
+
+    def found(level: Level | None) -> Float[np.ndarray, "p d"]:
+        allowed = Allowed(definition.space, tried, level)
         try:
-            found = propose(model.posterior, worth, q, pending=waiting, domain=allowed, seed=seed).pool
+            pool = propose(model.posterior, worth, q, pending=waiting, domain=allowed, seed=seed).pool
         except InputError as error:  # fewer than q points are left
             log.info("study: %s", error)
-            continue
-        snapped = definition.space.snap(found)
+            return np.zeros((0, definition.space.dimension))
+        snapped = definition.space.snap(pool)
         return _different(snapped[allowed.fresh(snapped)])
-    return np.zeros((0, definition.space.dimension))
+
+    if tried.success is None:
+        return found(None)
+    pool = found(tried.even)
+    if len(pool) == 0:
+        return found(None)
+    sure = tried.reaches(pool, tried.sure)
+    bold = (len(trials) + q) // BOLD - len(trials) // BOLD
+    if (~sure).sum() <= bold:
+        return pool
+    return _different(np.concatenate([pool[sure], pool[~sure][:bold], found(tried.sure)]))[:q]
 
 
 def best_mean(definition: Definition, trials: Sequence[Trial]) -> dict[str, Any] | None:
@@ -141,7 +153,7 @@ def _fitted(
 
 
 def _integrand(settings: Settings, model: Model) -> Any:
-    best = float(model.outcomes.max())
+    best = _best_expected(model)
     match settings.acquisition:
         case "ei":
             return ExpectedImprovement(best)
@@ -150,6 +162,13 @@ def _integrand(settings: Settings, model: Model) -> Any:
         case "mean":
             return SimpleRegret()
     return UpperConfidenceBound(settings.beta)
+
+
+def _best_expected(model: Model) -> float:
+    """The best expected outcome among told trials, y - noise K^-1 (y - mean); the best observed may be a lucky one."""
+    posterior = model.posterior
+    weights = np.asarray(posterior.weights)[np.asarray(posterior.data.live)]
+    return float(np.max(posterior.y - posterior.noise * weights))
 
 
 def _different(U: Float[np.ndarray, "p d"]) -> Float[np.ndarray, "r d"]:

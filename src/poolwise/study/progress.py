@@ -43,7 +43,9 @@ class Display(Callback):
             self._task = self._live.add_task("", total=trials, completed=self._finished, state="choosing a pool")
             self._live.start()
         elif self._finished:
-            self._console.print(f"{self._finished} of {trials} trials are finished already{self._so_far(study)}")
+            self._console.print(
+                f"{self._finished} of {trials} trials are finished already{self._so_far(study)}", soft_wrap=True
+            )
 
     def on_ask(self, study: Any, pool: list[Trial]) -> None:
         if self._live is None and self._size and self._finished - self._shown >= self._size:
@@ -62,7 +64,7 @@ class Display(Callback):
     def on_fail(self, study: Any, trial: Trial) -> None:
         self._failed += 1
         reason = (trial.reason or "").splitlines()[0]
-        self._console.print(f"trial {trial.number} failed: {reason}", markup=False, highlight=False)
+        self._console.print(f"trial {trial.number} failed: {reason}", markup=False, highlight=False, soft_wrap=True)
         self._finish(study)
 
     def on_end(self, study: Any) -> None:

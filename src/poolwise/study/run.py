@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import multiprocessing
 import numbers
@@ -60,6 +61,7 @@ def run_study(  # noqa: PLR0913
         )
     if isinstance(trials, bool) or not isinstance(trials, numbers.Integral) or int(trials) < 0:
         raise InputError(f"trials: expected a whole number, the total of finished trials to reach, got {trials!r}.")
+    _check_call(f, study.space.names)
     times = [
         None if value is None else seconds(name, value) for name, value in (("timeout", timeout), ("lease", lease))
     ]
@@ -71,6 +73,18 @@ def run_study(  # noqa: PLR0913
     run = Run(study, plan, workers, interrupt, Callbacks(study, progress, callbacks))
     with interrupt.watching(), renewing(study, plan.lease, run.numbers):
         run.go()
+
+
+def _check_call(f: Objective, names: Iterable[str]) -> None:
+    """A function that does not take the study's parameters would fail every trial; say so before the first."""
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(**dict.fromkeys(names))
+    except TypeError as error:
+        raise InputError(f"f: cannot be called with the parameters {', '.join(names)}: {error}.") from None
 
 
 class Run:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from poolwise.errors import PoolwiseError
+
+if TYPE_CHECKING:
+    from poolwise.study.study import Study
 
 
 class RunStopped(PoolwiseError, RuntimeError):
-    """A run that makes no sense to go on with; the message says why. What was told is kept, and it can be resumed."""
+    """A run that makes no sense to go on with; the message says why. What was told is kept, and it can be resumed.
+
+    `study` is the study that was run; one that is in memory can be had nowhere else.
+    """
+
+    study: Study | None = None
 
 
 class RunInterrupted(KeyboardInterrupt):

@@ -8,16 +8,19 @@ import random
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from poolwise.errors import InputError
 from poolwise.space.errors import SpaceExhausted
 from poolwise.space.space import Space
 from poolwise.study.arguments import Number, number_of, outcome_of, pool_size, request_name, seconds
 from poolwise.study.definition import Definition, Settings, Wanted, check_study_name
-from poolwise.study.engine import shown
+from poolwise.study.engine import is_missing, shown
+from poolwise.study.errors import ConflictError, StudyNotFound
+from poolwise.study.handles import Closed, Plots
 from poolwise.study.placing import nearest, stored_params
 from poolwise.study.rows import plain
+from poolwise.study.stops import RunStopped
 from poolwise.study.store import Outcome, Params, Request, Snapshot, Store
 from poolwise.study.trial import Pool, Revision, Trial, columns, to_frame
 
@@ -66,6 +69,8 @@ class Study:
         fresh = wanted.definition().to_json() if wanted.complete else None
         if url is None and fresh is None:
             raise InputError('space: a study in memory is new; give space= and minimize="..." or maximize="...".')
+        if fresh is None and is_missing(url):
+            raise StudyNotFound(f"There is no file {url}; give space= and a direction to begin a study there.")
         self._store = Store(url, patience=seconds("patience", patience))
         try:
             row = self._store.load(name) if fresh is None else self._store.create(name, fresh)
@@ -75,6 +80,7 @@ class Study:
             self._store.close()
             raise
         self._id: int = row["id"]
+        self._url = shown(self._store.url)
 
     @property
     def space(self) -> Space:
@@ -104,7 +110,7 @@ class Study:
     @property
     def url(self) -> str:
         """Where the study is kept, without passwords."""
-        return shown(self._store.url)
+        return self._url
 
     def ask(self, q: Number = 1, *, request_id: str | None = None, lease: Number = None) -> Pool:
         """The next q experiments, stored as pending: all of them, or none and an error.
@@ -137,12 +143,12 @@ class Study:
         `ConflictError` unless `replace` is set: then the old one is kept in the trial's history. A value that is NaN or
         infinite fails the trial. A trial whose lease has run out still takes its value.
         """
-        return self._store.finish(self._id, number_of(trial), outcome_of(value, sem), replace=replace)
+        return self._store.finish(self._id, self._own(trial), outcome_of(value, sem), replace=replace)
 
     def fail(self, trial: Trial | Number, reason: str = "", *, replace: bool = False) -> Trial:
         """Store that a trial has no value, and why; its neighbourhood is avoided from then on."""
         outcome = Outcome("failed", reason=plain(reason) or "no reason given")
-        return self._store.finish(self._id, number_of(trial), outcome, replace=replace)
+        return self._store.finish(self._id, self._own(trial), outcome, replace=replace)
 
     def add(self, params: Mapping[str, Any], value: Number, sem: Number = None) -> Trial:
         """Store a trial that was not asked for: earlier data, or an experiment of one's own.
@@ -234,7 +240,11 @@ class Study:
         ended. `executor` is one of `concurrent.futures`, or "here", "threads" or "processes"; docs/run.md tells more.
         """
         run_study = importlib.import_module("poolwise.study.run").run_study
-        run_study(self, f, trials, q, executor, asynchronous, timeout, lease, progress, callbacks)
+        try:
+            run_study(self, f, trials, q, executor, asynchronous, timeout, lease, progress, callbacks)
+        except RunStopped as stopped:
+            stopped.study = self
+            raise
         return self
 
     @property
@@ -243,8 +253,9 @@ class Study:
         return Plots(self)
 
     def close(self) -> None:
-        """Let go of the database; the study stays there."""
+        """Let go of the database; the study stays there, and this object is of no more use."""
         self._store.close()
+        self._store = cast(Store, Closed(repr(self)))
 
     def __enter__(self) -> Study:
         return self
@@ -256,6 +267,16 @@ class Study:
 
     def __repr__(self) -> str:
         return f"Study({self.url!r}, name={self.name!r}, {self.direction}={self.objective!r})"
+
+    def _own(self, trial: Trial | Number) -> int:
+        """The number of a trial of this study; another study's has other parameters."""
+        number = number_of(trial)
+        if isinstance(trial, Trial) and self.trial(number).params != trial.params:
+            raise ConflictError(
+                f"trial {number}: its parameters are not those of trial {number} of study {self.name!r}; "
+                "it belongs to another study."
+            )
+        return number
 
     def _snapshot(self) -> Snapshot:
         seen = self._store.snapshot(self._id)
@@ -275,16 +296,3 @@ class Study:
             if needed:
                 raise
             return []
-
-
-class Plots:
-    """The functions of `poolwise.plot.study`, with the study as their first argument."""
-
-    def __init__(self, study: Study) -> None:
-        self._study = study
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        function = getattr(importlib.import_module("poolwise.plot.study"), name)
-        return lambda *arguments, **options: function(self._study, *arguments, **options)

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from poolwise.space.errors import SpaceExhausted
-from poolwise.study.allowed import Allowed, Tried, reach_of
+from poolwise.space.errors import SpaceError, SpaceExhausted
+from poolwise.study.allowed import Allowed, Tried, tried_of
 from poolwise.study.definition import Definition
 from poolwise.study.placing import place
+from poolwise.study.success import success_of
 from poolwise.study.trial import Trial
 
 log = logging.getLogger(__name__)
@@ -34,8 +35,7 @@ def suggest(definition: Definition, trials: Sequence[Trial], q: int, salt: int =
     if definition.settings.acquisition != "fill" and ready(definition, trials):
         chosen = _by_model(definition, trials, tried, q, seed)
     if len(chosen) < q:
-        taken = np.concatenate([tried.taken, chosen])
-        rest = _filling(Allowed(space, Tried(taken, tried.told, tried.failed, tried.reach)), q - len(chosen), seed)
+        rest = _filling(Allowed(space, tried.without(chosen), tried.sure), q - len(chosen), seed)
         chosen = np.concatenate([chosen, rest])
     if len(chosen) == 0:
         raise SpaceExhausted(
@@ -66,10 +66,14 @@ def ready(definition: Definition, trials: Sequence[Trial]) -> bool:
 
 
 def tried_points(definition: Definition, trials: Sequence[Trial]) -> Tried:
-    """All trials as points."""
+    """All trials as points, and what those that ended say about success."""
     placed, U = place(definition.space, trials)
     states = np.array([trial.state for trial in placed], dtype=object)
-    return Tried(U, U[states == "told"], U[states == "failed"], reach_of(definition.space.dimension))
+    try:
+        return tried_of(definition.space, U, success_of(U[states == "told"], U[states == "failed"]))
+    except (np.linalg.LinAlgError, SpaceError) as error:
+        log.warning("study: failures are not avoided (%s: %s)", type(error).__name__, error)
+        return Tried(U)
 
 
 def folded_seed(seed: int, count: int, salt: int = 0) -> int:

@@ -94,4 +94,7 @@ def to_frame(trials: Sequence[Trial], objective: str, parameters: Iterable[str] 
     rows = table(trials, objective)
     names = list(rows[0]) if rows else columns(parameters, objective)
     data: Mapping[str, list[Any]] = {name: [row[name] for row in rows] for name in names}
-    return pd.DataFrame(data, columns=names)
+    frame = pd.DataFrame(data, columns=names)
+    numbers = dict.fromkeys((objective, "sem"), "float64")
+    times = dict.fromkeys(("asked", "finished"), "datetime64[us, UTC]")
+    return frame.astype(numbers | times)
