@@ -21,10 +21,11 @@ from poolwise.study import schema
 from poolwise.study import suggest as suggesting
 from poolwise.study.allowed import EVEN, Allowed, tried_of
 from poolwise.study.definition import Settings
+from poolwise.study.handles import PICTURES
 from poolwise.study.model import subset
 from poolwise.study.placing import nearest
 from poolwise.study.scaling import scale_of
-from poolwise.study.study import PICTURES, Study
+from poolwise.study.study import Study
 from poolwise.study.success import merge, success_of
 
 LINE = {"x": Float(0, 1)}
