@@ -278,13 +278,16 @@ def test_budget_and_deadline_are_kept():
     assert can_be_run(MIXED, least.pool) and whole.random_value < least.value <= whole.value
 
 
-def test_where_nothing_improves_the_bound_decides_in_the_domain():
-    """A threshold out of reach: the pool is the upper confidence bound's, and can still be run."""
+def test_where_nothing_improves_a_threshold_in_reach_decides_in_the_domain():
+    """A threshold out of reach: the pool goes for the most promising points, and can still be run."""
     posterior, _ = conditioned(3)
     found = pw.propose(posterior, pw.ExpectedImprovement(1e3), 2, domain=INTEGERS)
-    bound = pw.propose(posterior, pw.UpperConfidenceBound(), 2, domain=INTEGERS)
+    everything = INTEGERS.sample(4096, 0)
+    beliefs = posterior(found.pool), posterior(everything)
+    promise = [normal.mean + np.sqrt(np.diagonal(normal.covariance)) for normal in beliefs]
 
-    np.testing.assert_array_equal(bound.pool, found.pool)
+    np.testing.assert_array_equal(INTEGERS.snap(found.pool), found.pool)
+    assert promise[0].max() >= np.quantile(promise[1], 0.95)
 
 
 def test_the_whole_cube_goes_the_usual_way():

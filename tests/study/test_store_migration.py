@@ -115,9 +115,10 @@ def test_a_newer_store_is_refused(url, tmp_path):
     with Study(url, space={"x": Float(0, 1)}, minimize="loss") as study:
         study.ask(2)
         study._store._run.write(lambda c: c.exec_driver_sql("UPDATE poolwise_meta SET value = '99'"))
+        address = study._store.url
     with pytest.raises(VersionError, match=r"schema version 99.*pip install --upgrade poolwise"):
         Study(url)
 
-    run = Transactions(study._store.url, 1.0)
+    run = Transactions(address, 1.0)
     assert "99" == run.read(lambda c: c.exec_driver_sql("SELECT value FROM poolwise_meta").scalar())
     run.close()

@@ -50,7 +50,9 @@ def in_memory(url: URL) -> bool:
 def is_missing(url: str | URL | None) -> bool:
     """Whether an address is that of an SQLite file that does not exist."""
     parsed = parse_url(url)
-    return parsed.get_backend_name() == "sqlite" and not in_memory(parsed) and not path_of(parsed).exists()
+    if parsed.get_backend_name() != "sqlite" or in_memory(parsed):
+        return False
+    return path_of(parsed).parent.is_dir() and not path_of(parsed).exists()
 
 
 def shown(url: URL) -> str:
