@@ -28,7 +28,7 @@ from poolwise.precision import to_device
 from poolwise.pytree import pytree
 
 CHUNK = 8  # rounds of joint ascent between two looks at the clock
-RACE = 6  # rounds that each lane has before the leader climbs on alone
+RACE = 3  # rounds that each lane has before the leader climbs on alone
 FEWER = 4  # greedy picks and the race need a fourth of the base samples; the last climb uses all
 SAMPLED = 16  # pools sampled from the acquisition function, of which the best are climbed
 
