@@ -182,7 +182,7 @@ def _study(run: Transactions, identity: int, name: str) -> Iterator[Finding]:
             problems.append(str(error))
     yield from (Finding("error", subject, problem, advice) for problem in problems[:MOST])
     if outside:
-        yield Finding("warning", subject, f"{len(outside)} trials lie outside the space: {'; '.join(outside[:3])}")
+        yield Finding("warning", subject, f"outside the space ({len(outside)}): {'; '.join(outside[:3])}")
     if not problems:
         yield Finding("ok", subject, f"{len(rows)} trials, numbers and checksums are whole")
 
