@@ -4,6 +4,13 @@ import os
 import subprocess
 import sys
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from poolwise import programs
+
 SCRIPT = """
 import sys, jax
 if sys.argv[2] == "mine":
@@ -47,3 +54,33 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path):
     ran = run(tmp_path, "ours")
 
     assert "others may write" in ran.stderr
+
+
+@programs.quickly("power")
+def raised(x, power):
+    return jnp.sum(x**power)
+
+
+def test_a_quick_program_is_compiled_once_for_its_shapes():
+    """Called with numbers it is a program of its own, one for each shape and each static argument."""
+    values = [float(raised(np.arange(3.0, dtype=np.float32), power=p)) for p in (2, 2, 3)]
+
+    assert [5.0, 5.0, 9.0] == values
+    assert 2 == raised._cache_size()
+
+
+def test_a_quick_program_is_part_of_another():
+    """JAX refuses compiler options inside another program; there the function is inlined."""
+    x = jnp.arange(3.0)
+
+    np.testing.assert_allclose([0.0, 2.0, 4.0], jax.grad(lambda x: raised(x, power=2))(x))
+    assert 5.0 == float(jax.jit(lambda x: raised(x, power=2))(x))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_compiler_that_does_not_know_the_options_has_none(known, monkeypatch):
+    """They are XLA's own and may go in another version; programs are then compiled the usual way."""
+    options = {"xla_backend_optimization_level": 1} if known else {"xla_no_such_option": True}
+    monkeypatch.setattr(programs, "QUICK", options)
+
+    assert (options if known else None) == programs._quick_options.__wrapped__()

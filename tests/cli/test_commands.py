@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import openpyxl
 import pytest
 
 from poolwise.cli import main
@@ -157,7 +158,6 @@ def test_nothing_to_show_yet(bench):
 
 def test_an_export_is_safe_in_a_spreadsheet(bench):
     """Text that looks like a formula is text, in CSV and in Excel files."""
-    openpyxl = pytest.importorskip("openpyxl")
     bench.write("old.csv", "temperature,dose,cycles,solvent,yield\n30,0.1,2,'-ethanol,-1\n")
     bench("tell", "old.csv")
     bench("export", "--out", "all.csv")

@@ -21,7 +21,6 @@ def test_the_command_fits_the_space(path):
 
 def test_the_digits_are_read():
     """One trial of `make run`, with parameters that are known to be good."""
-    pytest.importorskip("sklearn")
     [path] = [path for path in EXAMPLES if path.parent.name == "digits"]
     file = load(path)
     error, _ = Command(file.command, file.folder, file.objective)(scale="none", components=40, C=10.0, gamma=0.001)

@@ -2,6 +2,7 @@
 
 import io
 
+import openpyxl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -123,7 +124,6 @@ def test_a_table_comes_back(rows):
 
 def test_an_excel_file():
     """The first sheet is the table."""
-    openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
     book.active.append(["number", "yield", "note"])
     book.active.append([3, 0.5, None])

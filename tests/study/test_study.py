@@ -156,7 +156,6 @@ def test_telling_needs_no_jax(tmp_path):
 
 
 def test_a_table_has_flat_columns():
-    pytest.importorskip("pandas")
     study = Study(space=MIXED, maximize="yield")
     assert study.columns == list(study.to_frame().columns)
     pool = study.ask(2)
@@ -436,7 +435,6 @@ def test_pictures_are_known_by_name():
 
 
 def test_pictures_are_all_there():
-    pytest.importorskip("matplotlib")
     from poolwise.plot import study as pictures
 
     assert list(pictures.PICTURES) == list(PICTURES)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.plot import look
 from poolwise.plot.canvas import new_figure
-from poolwise.plot.record import belief_of
+from poolwise.plot.record import Belief, belief_of
 from poolwise.study.study import Study
 
 MANY = 60  # trials, beyond which bars are thin
@@ -44,7 +44,7 @@ def calibration(study: Study) -> Any:
             axes.plot(observed[some], predicted[some], marker, ms=5 if n <= MANY else 3.5, **style)
     objective = belief.record.definition.objective
     axes.set(xlim=ends, ylim=_tall(ends, predicted, errors))
-    axes.set_xlabel(look.full(f"{objective}, told"))
+    axes.set_xlabel(look.full(f"{objective}, told{_compressed(belief)}"))
     axes.set_ylabel(look.full(f"{objective}, predicted from the other trials"))
     counts = [int((off <= width).sum()) for width in (1.0, WIDE)]
     axes.set_title(
@@ -57,6 +57,13 @@ def calibration(study: Study) -> Any:
     look.clean(axes)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure
+
+
+def _compressed(belief: Belief) -> str:
+    """Words for told values that are drawn where the model has them, and not where they were told."""
+    told = np.array([trial.value for trial in belief.model.trials], dtype=float)
+    count = int((~np.isclose(belief.model.scale.values(belief.model.outcomes), told)).sum())
+    return f" ({count} far out, drawn where the model has them)" if count else ""
 
 
 def leave_one_out(posterior: Posterior) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:

@@ -26,7 +26,7 @@ class Display(Callback):
         self._console = Console(stderr=True) if console is None else console
         self._live: Progress | None = None
         self._began, self._here = time.monotonic(), 0
-        self._total = self._finished = self._failed = self._pending = self._pools = 0
+        self._total = self._finished = self._failed = self._pending = self._pool = 0
         self._size, self._shown = 0, 0
         self._best: float | None = None
 
@@ -35,7 +35,7 @@ class Display(Callback):
         self._total, self._pending = trials, 0
         self._failed = sum(trial.state == "failed" for trial in asked)
         self._finished = self._shown = sum(trial.state != "pending" for trial in asked)
-        self._pools = len({trial.pool for trial in asked})
+        self._pool = max((trial.pool or 0 for trial in asked), default=0)
         self._began, self._here, self._size = time.monotonic(), 0, 0
         self._best = None if study.best is None else study.best.value
         if self._console.is_terminal:
@@ -50,7 +50,7 @@ class Display(Callback):
     def on_ask(self, study: Any, pool: list[Trial]) -> None:
         if self._live is None and self._size and self._finished - self._shown >= self._size:
             self._line(study)
-        self._pools = max(self._pools, 1 + max((trial.pool or 0 for trial in pool), default=0))
+        self._pool = max(self._pool, *(trial.pool or 0 for trial in pool))
         self._pending += len(pool)
         self._size = self._size or len(pool)
         self._update(study)
@@ -83,12 +83,12 @@ class Display(Callback):
         if self._live is not None:
             idle = "" if self._finished >= self._total else ", choosing the next pool"
             busy = f", {self._pending} running" if self._pending else idle
-            words = f"pool {self._pools}{self._so_far(study)}{busy}{self._left()}"
+            words = f"pool {self._pool}{self._so_far(study)}{busy}{self._left()}"
             self._live.update(self._task, completed=self._finished, state=words)
 
     def _line(self, study: Any) -> None:
         self._shown = self._finished
-        words = f"pool {self._pools}: {self._finished} of {self._total} trials{self._so_far(study)}{self._left()}"
+        words = f"pool {self._pool}: {self._finished} of {self._total} trials{self._so_far(study)}{self._left()}"
         self._console.print(words, markup=False, highlight=False, soft_wrap=True)
 
     def _so_far(self, study: Any) -> str:
