@@ -13,17 +13,24 @@ from .version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .acquisition import exact as exact
+    from .acquisition.energy import EnergyEntropy as EnergyEntropy
     from .acquisition.entropy import EntropySearch as EntropySearch
     from .acquisition.expectation import Estimate as Estimate
     from .acquisition.expectation import expectation as expectation
     from .acquisition.expectation import log_probability as log_probability
+    from .acquisition.information import JointEntropySearch as JointEntropySearch
+    from .acquisition.information import MaxValueEntropy as MaxValueEntropy
     from .acquisition.integrand import ExpectedImprovement as ExpectedImprovement
     from .acquisition.integrand import Probability as Probability
     from .acquisition.integrand import ProbabilityOfImprovement as ProbabilityOfImprovement
     from .acquisition.integrand import SimpleRegret as SimpleRegret
     from .acquisition.integrand import UpperConfidenceBound as UpperConfidenceBound
     from .acquisition.integrand import integrand as integrand
+    from .acquisition.knowledge import KnowledgeGradient as KnowledgeGradient
+    from .acquisition.log_space import LogExpectedImprovement as LogExpectedImprovement
+    from .acquisition.log_space import LogProbabilityOfImprovement as LogProbabilityOfImprovement
     from .acquisition.lookahead import TwoStepExpectedImprovement as TwoStepExpectedImprovement
+    from .acquisition.noisy import LogNoisyExpectedImprovement as LogNoisyExpectedImprovement
     from .acquisition.region import Box as Box
     from .belief.gaussian_process import GaussianProcess as GaussianProcess
     from .belief.gaussian_process import Posterior as Posterior
@@ -43,6 +50,10 @@ if TYPE_CHECKING:
     from .maximizers.random_search import RandomSearch as RandomSearch
     from .maximizers.stochastic import Stochastic as Stochastic
     from .pool.ascent import Ascent as Ascent
+    from .pool.draws import Maxima as Maxima
+    from .pool.draws import path_maxima as path_maxima
+    from .pool.draws import thompson as thompson
+    from .pool.fantasies import OneShot as OneShot
     from .pool.proposal import Proposal as Proposal
     from .pool.proposal import propose as propose
     from .programs import keep_programs as keep_programs
@@ -76,6 +87,7 @@ _HOMES = {
     "Choice": "space.parameters",
     "ConflictError": "study.errors",
     "Direct": "maximizers.direct",
+    "EnergyEntropy": "acquisition.energy",
     "EntropySearch": "acquisition.entropy",
     "Estimate": "acquisition.expectation",
     "ExpectedImprovement": "acquisition.integrand",
@@ -84,12 +96,20 @@ _HOMES = {
     "GaussianProcess": "belief.gaussian_process",
     "InputError": "errors",
     "Int": "space.parameters",
+    "JointEntropySearch": "acquisition.information",
+    "KnowledgeGradient": "acquisition.knowledge",
     "Lbfgsb": "maximizers.lbfgsb",
+    "LogExpectedImprovement": "acquisition.log_space",
+    "LogNoisyExpectedImprovement": "acquisition.noisy",
+    "LogProbabilityOfImprovement": "acquisition.log_space",
     "Matern12": "belief.kernel",
     "Matern32": "belief.kernel",
     "Matern52": "belief.kernel",
+    "MaxValueEntropy": "acquisition.information",
+    "Maxima": "pool.draws",
     "MissingExtra": "errors",
     "Normal": "belief.normal",
+    "OneShot": "pool.fantasies",
     "Pool": "study.trial",
     "PoolwiseError": "errors",
     "Posterior": "belief.gaussian_process",
@@ -121,8 +141,10 @@ _HOMES = {
     "log_probability": "acquisition.expectation",
     "maximize": "study.oneline",
     "minimize": "study.oneline",
+    "path_maxima": "pool.draws",
     "propose": "pool.proposal",
     "sample_paths": "belief.paths",
+    "thompson": "pool.draws",
 }
 
 __all__ = ["__version__", "exact", *_HOMES]

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from poolwise import checks
 from poolwise.acquisition.base_samples import normals
-from poolwise.acquisition.integrand import Integrand, Probability, ProbabilityOfImprovement
+from poolwise.acquisition.integrand import Integrand, Probability, ProbabilityOfImprovement, averaged, baseline_slots
 from poolwise.acquisition.region import Box, inside
 from poolwise.belief.factor import cholesky
 from poolwise.belief.gaussian_process import Posterior
@@ -76,7 +76,8 @@ def expectation(  # noqa: PLR0913
         if pool is None:
             raise InputError("pool: a Posterior needs the pool beside it: expectation(integrand, posterior, pool).")
         X = with_pending(belief, pool, pending)
-        z = Base(jnp.asarray(normals(samples, X.shape[0], base=base, seed=seed)), base == "antithetic")
+        width = X.shape[0] + baseline_slots(integrand)
+        z = Base(jnp.asarray(normals(samples, width, base=base, seed=seed)), base == "antithetic")
         return _at_pool(as_pytree(integrand), belief, X, z, region)
     checks.kind("belief", belief, Normal, "give posterior(pool), Normal(mean, covariance), or a Posterior and a pool.")
     if pool is not None or pending is not None:
@@ -141,7 +142,16 @@ def estimate(integrand: Integrand, normal: Normal, base: Base, region: Box | Non
         below = estimate(Probability(), normal, base, missed)
         return Estimate(1 - below.value, below.error)
     values = sampled(integrand, normal, base.normals, region)
-    if base.paired:
+    return summary(integrand, values, paired=base.paired)
+
+
+def summary(integrand: Any, values: Float[Array, "m ..."], *, paired: bool = False) -> Estimate:
+    """The mean over samples and its standard error; the log of a mean has its relative error."""
+    if getattr(integrand, "logarithmic", False):
+        value = averaged(integrand, values)
+        weights = summary(None, jnp.exp(values - jax.lax.stop_gradient(value)), paired=paired)
+        return Estimate(value, weights.error)
+    if paired:
         values = values.reshape(-1, 2, *values.shape[1:]).mean(axis=1)
     n = values.shape[0]
     spread = jnp.sqrt(jnp.sum((values - values.mean(axis=0, keepdims=True)) ** 2, axis=0) / max(n - 1, 1))
@@ -161,6 +171,8 @@ def sampled(
     logs = jnp.stack([log_ndtr(z), log_ndtr(-z)], axis=1)
     z, log_weight = jax.vmap(functools.partial(inside, region, mean, factor))(logs)
     values = jax.vmap(value)(outcomes(mean, factor, z))
+    if getattr(integrand, "logarithmic", False):
+        return values + log_weight
     return values * jnp.exp(log_weight).reshape(-1, *(1,) * (values.ndim - 1))
 
 

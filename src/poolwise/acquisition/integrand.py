@@ -1,7 +1,7 @@
 """Integrands: what a pool's outcomes are worth. An acquisition function is the expectation of one [W17, Table 1].
 
 A max-type integrand is two expressions: the score of one outcome, and the value of the pool's best score. The maximum
-over the pool is written here once, the mean over samples in `expectation` once.
+over the pool and the mean over samples are written here once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +41,12 @@ class Lookahead(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MaxType:
-    """A score for each outcome and a value of the best score: h(y; mean) = value(max_i score(y_i, mean_i))."""
+    """A score for each outcome and a value of the best score: h(y; mean) = value(max_i score(y_i, mean_i)).
+
+    Where values are logarithms (`logarithmic`), their mean over samples is log mean exp.
+    """
+
+    logarithmic: ClassVar[bool] = False
 
     def score(self, y: Float[Array, "..."], mean: Float[Array, "..."]) -> Float[Array, "..."]:
         """What one outcome counts."""
@@ -51,8 +56,36 @@ class MaxType:
         """What the best score is worth."""
         return best
 
+    def pooled(self, scores: Float[Array, "r q m"]) -> Float[Array, "r m"]:
+        """The best score of each sample's pool."""
+        return highest(scores)
+
     def __call__(self, y: Float[Array, " q"], mean: Float[Array, " q"]) -> Float[Array, ""]:
-        return self.value(jnp.max(self.score(y, mean)))
+        return self.value(self.pooled(self.score(y, mean)[None, :, None]))[0, 0]
+
+
+@jax.custom_jvp
+def highest(scores: Float[Array, "r q m"]) -> Float[Array, "r m"]:
+    """The best score of each sample; points that tie each have its whole slope, which saves counting them."""
+    return jnp.max(scores, axis=1)
+
+
+@highest.defjvp
+def _highest_jvp(primals: Any, tangents: Any) -> Any:
+    best = highest(*primals)
+    return best, jnp.sum(jnp.where(primals[0] == best[:, None, :], tangents[0], 0.0), axis=1)
+
+
+def baseline_slots(integrand: Any) -> int:
+    """How many outcomes an integrand looks at beside the pool's own."""
+    return getattr(integrand, "slots", 0)
+
+
+def averaged(integrand: Any, values: Float[Array, "... m"]) -> Float[Array, "..."]:
+    """The mean over samples, along the last axis; of exponentials where values are logarithms."""
+    if not getattr(integrand, "logarithmic", False):
+        return jnp.mean(values, axis=-1)
+    return jax.scipy.special.logsumexp(values, axis=-1) - math.log(values.shape[-1])
 
 
 @pytree

@@ -16,14 +16,16 @@ from jaxtyping import Array, Float, Int
 from poolwise import checks
 from poolwise.acquisition.base_samples import normals
 from poolwise.acquisition.expectation import Base
-from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement
+from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement, baseline_slots
+from poolwise.acquisition.volume import VolumeType
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.maximizers import lbfgsb
 from poolwise.pool.field import field_of
 from poolwise.pool.greedy import greedy, with_points
 from poolwise.pool.joint import GeneralObjective, MaxObjective, value_and_gradient
 from poolwise.pool.prefix import Prefix, nobody
-from poolwise.pool.starts import candidate_sets, near_best, with_room
+from poolwise.pool.starts import Room, candidate_sets, near_best, with_room
+from poolwise.pool.volume import greedy_volume, volume_objective
 from poolwise.precision import to_device
 from poolwise.pytree import pytree
 
@@ -98,7 +100,11 @@ def max_objective(  # noqa: PLR0913
     posterior: Posterior, integrand: MaxType, q: int, pending: Float[np.ndarray, "w d"], *, samples: int, seed: int
 ) -> tuple[MaxObjective, Prefix]:
     """The joint objective beside pending points, and the same prefix with q free slots for greedy picks."""
-    return _objective(posterior, integrand, *with_room(pending, normals(samples, len(pending) + q, seed=seed)))
+    return _objective(posterior, integrand, *_room(integrand, q, pending, samples, seed))
+
+
+def _room(integrand: Any, q: int, pending: Float[np.ndarray, "w d"], samples: int, seed: int) -> Room:
+    return with_room(pending, normals(samples, len(pending) + q + baseline_slots(integrand), seed=seed), integrand)
 
 
 def _fewer(integrand: Any) -> int:
@@ -115,8 +121,9 @@ def _objective(
     z: Float[Array, "m c"],
 ) -> tuple[MaxObjective, Prefix]:
     field, w = field_of(posterior), pending.shape[0]
-    roomy = with_points(field, integrand, nobody(field, z[: z.shape[0] // _fewer(integrand)]), pending, taken)
-    tight = with_points(field, integrand, nobody(field, z[:, :w]), pending, taken)
+    few, low = z[: z.shape[0] // _fewer(integrand)], baseline_slots(integrand)
+    roomy = with_points(field, integrand, nobody(field, few, low), pending, taken)
+    tight = with_points(field, integrand, nobody(field, z[:, :w], low), pending, taken)
     return MaxObjective(field, integrand, tight, z[:, w:]), roomy
 
 
@@ -138,11 +145,18 @@ def search(  # noqa: PLR0913
     chance = np.random.default_rng([seed, 4]).gumbel(size=(SAMPLED, settings.candidates))
     if isinstance(integrand, MaxType):
         samples = settings.samples * (2 if isinstance(integrand, ProbabilityOfImprovement) else 1)
-        room = with_room(pending, normals(samples, len(pending) + q, seed=seed))
+        room = _room(integrand, q, pending, samples, seed)
         starts = min(settings.starts, settings.candidates)
         offers = Offers(to_device(offered), to_device(chance), settings.rounds)
         objective, states, spent = _begin(posterior, integrand, *room, offers, starts=starts, lanes=settings.lanes)
         return _polished(settings, objective, states, int(spent), limit=limit)
+    if isinstance(integrand, VolumeType):
+        known = volume_objective(posterior, integrand, pending)
+        starts = min(settings.starts, settings.candidates)
+        pool, values, spent = greedy_volume(known, to_device(offered), settings.rounds, starts=starts)
+        beginning = Beginning(pool, to_device(offered[0]), values)
+        states = _first_states(known, beginning, to_device(chance), settings.lanes)
+        return _polished(settings, known, states, int(spent), limit=limit)
     general = functools.partial(general_objective, posterior, integrand, samples=settings.samples // 4, seed=seed)
     beginning, spent = _general_greedy(settings, general, pending, offered, limit=limit)
     objective = general(q, pending)
@@ -182,7 +196,7 @@ def general_objective(  # noqa: PLR0913
     posterior: Posterior, integrand: Any, q: int, pending: Float[np.ndarray, "w d"], *, samples: int, seed: int
 ) -> GeneralObjective:
     """The joint objective of any integrand."""
-    z = normals(samples, len(pending) + q, seed=seed)
+    z = normals(samples, len(pending) + q + baseline_slots(integrand), seed=seed)
     return GeneralObjective(posterior, integrand, jnp.asarray(pending), Base(jnp.asarray(z)))
 
 

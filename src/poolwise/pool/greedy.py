@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from poolwise.acquisition.integrand import MaxType
+from poolwise.acquisition.integrand import MaxType, averaged
 from poolwise.maximizers.lbfgsb import ascend
 from poolwise.pool.field import Field
 from poolwise.pool.prefix import Prefix, extended, first_samples, scores
@@ -63,7 +63,7 @@ def _pick(  # noqa: PLR0913
 
     def worth(x: Float[Array, "p d"], prefix: Prefix = prefix) -> Float[Array, " p"]:
         each = scores(prefix, field, field.rows(x), integrand, slot)
-        return jnp.mean(integrand.value(jnp.maximum(each, prefix.best[None, :])), axis=1)
+        return averaged(integrand, integrand.value(jnp.maximum(each, prefix.best[None, :])))
 
     def value_and_gradient(x: Float[Array, "p d"]) -> tuple[Float[Array, " p"], Float[Array, "p d"]]:
         values, pull = jax.vjp(worth, x)

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from poolwise.acquisition.expectation import Base, estimate, look_ahead
-from poolwise.acquisition.integrand import MaxType
+from poolwise.acquisition.integrand import MaxType, averaged
 from poolwise.belief.factor import inverse_factor
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.pool.field import JITTER, Field, hold
-from poolwise.pool.prefix import Prefix, first_samples, left_rows, redrawn
+from poolwise.pool.prefix import Prefix, above, first_samples, left_rows, redrawn
 from poolwise.pytree import pytree
 
 
@@ -46,8 +46,8 @@ class MaxObjective:
         # The mean is one more column of the factor: one product gives the outcomes, one its gradient.
         factors = jnp.concatenate([sides, factor, mean], axis=2)
         y = jnp.einsum("ric,mc->rim", factors, jnp.concatenate([self.prefix.normals, self.normals, ones], axis=1))
-        best = highest(self.integrand.score(y, mean))
-        return jnp.mean(self.integrand.value(jnp.maximum(best, self.prefix.best[None, :])), axis=1)
+        best = self.integrand.pooled(self.integrand.score(above(self.prefix, y), mean))
+        return averaged(self.integrand, self.integrand.value(jnp.maximum(best, self.prefix.best[None, :])))
 
     @property
     def dimension(self) -> int:
@@ -64,18 +64,6 @@ class MaxObjective:
         c, q = self.prefix.taken.shape[0], self.normals.shape[1]
         z = jax.random.normal(key, (samples, c + q), self.normals.dtype)
         return MaxObjective(self.field, self.integrand, redrawn(self.prefix, self.integrand, z[:, :c]), z[:, c:])
-
-
-@jax.custom_jvp
-def highest(scores: Float[Array, "r q m"]) -> Float[Array, "r m"]:
-    """The best score of each sample; points that tie each have its whole slope, which saves counting them."""
-    return jnp.max(scores, axis=1)
-
-
-@highest.defjvp
-def _highest_jvp(primals: Any, tangents: Any) -> Any:
-    best = highest(*primals)
-    return best, jnp.sum(jnp.where(primals[0] == best[:, None, :], tangents[0], 0.0), axis=1)
 
 
 @jax.custom_jvp

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from poolwise.acquisition.base_samples import normals
-from poolwise.acquisition.expectation import Base, Estimate, estimate, look_ahead
-from poolwise.acquisition.integrand import MaxType
+from poolwise.acquisition.expectation import Base, Estimate, estimate, look_ahead, summary
+from poolwise.acquisition.integrand import MaxType, baseline_slots
 from poolwise.belief.factor import cholesky
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.belief.normal import outcomes
@@ -30,10 +30,10 @@ def judge(
     integrand: Any, posterior: Posterior, pool: Float[np.ndarray, "q d"], pending: Float[np.ndarray, "w d"]
 ) -> tuple[Estimate, Float[np.ndarray, " q"]]:
     """The value of a pool on fresh samples, and what each of its points contributes."""
-    z = normals(FRESH, len(pending) + len(pool), seed=FRESH_SEED)
+    z = normals(FRESH, len(pending) + len(pool) + baseline_slots(integrand), seed=FRESH_SEED)
     if not isinstance(integrand, MaxType):
         return to_numpy(_judge_general(integrand, posterior, np.concatenate([pending, pool]), z, len(pool)))
-    room = with_room(pending, z)
+    room = with_room(pending, z, integrand)
     points, live = np.concatenate([room.points, pool]), np.append(room.taken, np.ones(len(pool))) > 0
     return to_numpy(_judge_max(integrand, posterior, points, live, room.normals, len(pool)))
 
@@ -50,11 +50,17 @@ def _judge_max(  # noqa: PLR0913
     """A point contributes where a sample's best score is its own, as much as the second best is worth less."""
     normal = posterior(points)
     mean, factor = jnp.asarray(normal.mean), cholesky(masked(jnp.asarray(normal.covariance), live))
-    each = jnp.where(live[None, :], integrand.score(outcomes(mean, factor, z), mean[None, :]), -jnp.inf)
+    y, scored = outcomes(mean, factor, z), live
+    if low := baseline_slots(integrand):
+        y = y - jnp.max(jnp.where(live[None, :low], y[:, :low], -jnp.inf), axis=1, keepdims=True)
+        scored = live & (jnp.arange(live.shape[0]) >= low)
+    each = jnp.where(scored[None, :], integrand.score(y, mean[None, :]), -jnp.inf)
     top, order = jax.lax.top_k(jnp.concatenate([each, jnp.full((z.shape[0], 1), -jnp.inf)], axis=1), 2)
-    values = integrand.value(top[:, 0])
-    whole = Estimate(jnp.mean(values), jnp.std(values) / jnp.sqrt(z.shape[0]))
-    lost = jnp.where(jnp.isfinite(top[:, 1]), values - integrand.value(top[:, 1]), values)
+    whole = summary(integrand, integrand.value(integrand.pooled(each.T[None])[0]))
+    values, others = integrand.value(top[:, 0]), integrand.value(top[:, 1])
+    if integrand.logarithmic:  # what is lost is counted in what the logarithm is of
+        values, others = jnp.exp(values), jnp.exp(others)
+    lost = jnp.where(jnp.isfinite(top[:, 1]), values - others, values)
     mine = order[:, :1] == jnp.arange(points.shape[0] - q, points.shape[0])[None, :]
     return whole, jnp.mean(jnp.where(mine, lost[:, None], 0.0), axis=0)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -9,7 +11,7 @@ from poolwise.acquisition.integrand import MaxType
 from poolwise.belief.factor import inverse_factor
 from poolwise.belief.normal import outcomes
 from poolwise.pool.field import JITTER, Field, Rows, hold
-from poolwise.pytree import pytree
+from poolwise.pytree import pytree, static
 
 
 @pytree
@@ -17,7 +19,8 @@ class Prefix:
     """The first points of a pool, in arrays of fixed capacity; free slots are rows of zeros.
 
     `root` is the inverse of the Cholesky factor of their posterior covariance (identity for free slots), `normals` the
-    base samples of each slot, `best` the best score among them in each sample.
+    base samples of each slot, `best` the best score among them in each sample. Points in the first `baseline` slots
+    have no score: outcomes are counted from the best of theirs in the same sample, the `floor`.
     """
 
     rows: Rows
@@ -25,14 +28,18 @@ class Prefix:
     taken: Float[Array, " c"]
     normals: Float[Array, "m c"]
     best: Float[Array, " m"]
+    floor: Float[Array, " m"] | None = None
+    baseline: int = static(default=0)
 
 
-def nobody(field: Field, normals: Float[Array, "m c"]) -> Prefix:
-    """A prefix without points, with a slot for each column of base samples."""
+def nobody(field: Field, normals: Float[Array, "m c"], baseline: int = 0) -> Prefix:
+    """A prefix without points, with a slot for each column of base samples, the first of them for a baseline."""
     (n, d), (m, c), dtype = field.data.shape, normals.shape, field.data.dtype
     none = jnp.zeros((c, n), dtype)
     rows = Rows(jnp.zeros((c, d), dtype), jnp.zeros(c, dtype), none, none)
-    return Prefix(rows, jnp.eye(c, dtype=dtype), jnp.zeros(c, dtype), normals, jnp.full(m, -jnp.inf, dtype))
+    nothing = jnp.full(m, -jnp.inf, dtype)
+    floor = nothing if baseline else None
+    return Prefix(rows, jnp.eye(c, dtype=dtype), jnp.zeros(c, dtype), normals, nothing, floor, baseline)
 
 
 def factor_rows(prefix: Prefix, field: Field, rows: Rows) -> tuple[Float[Array, "p c"], Float[Array, " p"]]:
@@ -55,10 +62,19 @@ def left_rows(prefix: Prefix, field: Field, rows: Rows) -> Float[Array, "p c"]:
 
 def scores(prefix: Prefix, field: Field, rows: Rows, integrand: MaxType, slot: Int[Array, ""]) -> Float[Array, "p m"]:
     """Scores of p points, each as the pool's next, in each sample."""
+    y = _outcomes(prefix, field, rows, slot)
+    return integrand.score(above(prefix, y), rows.mean[:, None])
+
+
+def above(prefix: Prefix, y: Float[Array, "*r m"]) -> Float[Array, "*r m"]:
+    """Outcomes counted from the floor of their sample, where there is one."""
+    return y if prefix.floor is None else y - prefix.floor.reshape(*(1,) * (y.ndim - 1), -1)
+
+
+def _outcomes(prefix: Prefix, field: Field, rows: Rows, slot: Int[Array, ""]) -> Float[Array, "p m"]:
     left, pivot = factor_rows(prefix, field, rows)
     own = jnp.take(prefix.normals, slot, axis=1)
-    y = rows.mean[:, None] + left @ prefix.normals.T + pivot[:, None] * own[None, :]
-    return integrand.score(y, rows.mean[:, None])
+    return rows.mean[:, None] + left @ prefix.normals.T + pivot[:, None] * own[None, :]
 
 
 def extended(prefix: Prefix, field: Field, rows: Rows, integrand: MaxType, slot: Int[Array, ""]) -> Prefix:
@@ -67,23 +83,36 @@ def extended(prefix: Prefix, field: Field, rows: Rows, integrand: MaxType, slot:
     here = jnp.arange(prefix.taken.shape[0]) == slot
     # [L 0; l p]^-1 has the last row [-l L^-1 / p, 1 / p]
     last = jnp.where(here, 1.0, -(left[0] @ prefix.root)) / pivot[0]
-    best = jnp.maximum(prefix.best, scores(prefix, field, rows, integrand, slot)[0])
+    best, floor = prefix.best, prefix.floor
+    if floor is None:
+        best = jnp.maximum(best, scores(prefix, field, rows, integrand, slot)[0])
+    else:
+        y = _outcomes(prefix, field, rows, slot)[0]
+        low = slot < prefix.baseline
+        best = jnp.where(low, best, jnp.maximum(best, integrand.score(y - floor, rows.mean)))
+        floor = jnp.where(low, jnp.maximum(floor, y), floor)
     held = Rows(*(at.at[slot].set(new[0]) for at, new in zip(_fields(prefix.rows), _fields(rows), strict=True)))
     taken = jnp.where(here, 1.0, prefix.taken)
-    return Prefix(held, prefix.root.at[slot].set(last), taken, prefix.normals, best)
+    return Prefix(held, prefix.root.at[slot].set(last), taken, prefix.normals, best, floor, prefix.baseline)
 
 
 def first_samples(prefix: Prefix, count: int) -> Prefix:
     """The same points with the first base samples alone: enough to rank candidates."""
-    return Prefix(prefix.rows, prefix.root, prefix.taken, prefix.normals[:count], prefix.best[:count])
+    floor = None if prefix.floor is None else prefix.floor[:count]
+    return dataclasses.replace(prefix, normals=prefix.normals[:count], best=prefix.best[:count], floor=floor)
 
 
 def redrawn(prefix: Prefix, integrand: MaxType, normals: Float[Array, "m c"]) -> Prefix:
     """The same points with other base samples."""
     y = outcomes(prefix.rows.mean, inverse_factor(prefix.root), normals)
-    each = jnp.where(prefix.taken[None, :] > 0, integrand.score(y, prefix.rows.mean[None, :]), -jnp.inf)
+    y = jnp.where(prefix.taken[None, :] > 0, y, -jnp.inf)
+    floor = None if prefix.floor is None else jnp.max(y[:, : prefix.baseline], axis=1)
+    scored, mean = y[:, prefix.baseline :], prefix.rows.mean[None, prefix.baseline :]
+    if floor is not None:
+        scored = scored - floor[:, None]
+    each = jnp.where(prefix.taken[None, prefix.baseline :] > 0, integrand.score(scored, mean), -jnp.inf)
     best = jnp.max(each, axis=1, initial=-jnp.inf)
-    return Prefix(prefix.rows, prefix.root, prefix.taken, normals, best)
+    return dataclasses.replace(prefix, normals=normals, best=best, floor=floor)
 
 
 def _fields(rows: Rows) -> tuple[Array, ...]:

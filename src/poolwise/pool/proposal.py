@@ -44,8 +44,8 @@ class Proposal:
     """A pool, and why.
 
     `value` and `error` are the acquisition value and its standard error on fresh base samples, which the search has not
-    seen; `contributions` what is lost by leaving out each point; `evaluations` how many points or pools the search
-    scored, in `seconds`.
+    seen; `contributions` what is lost by leaving out each point, never in logarithms; `evaluations` how many points or
+    pools the search scored, in `seconds`.
     """
 
     pool: Float[np.ndarray, "q d"]

@@ -16,13 +16,15 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from poolwise.acquisition.base_samples import normals
-from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement
+from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement, averaged, baseline_slots
+from poolwise.acquisition.volume import VolumeType
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.maximizers import lbfgsb
 from poolwise.pool.ascent import general_objective
 from poolwise.pool.field import Field, Rows, field_of
 from poolwise.pool.joint import GeneralObjective
 from poolwise.pool.prefix import Prefix, extended, nobody, scores
+from poolwise.pool.volume import VolumeTable
 from poolwise.pytree import pytree
 
 Points: TypeAlias = Float[np.ndarray, "_ d"]
@@ -44,7 +46,7 @@ class Seat:
     def worth(self, seen: Rows) -> Float[Array, " p"]:
         """The value of the pool with each of the points in the free seat."""
         each = scores(self.prefix, self.field, seen, self.integrand, self.slot)
-        return jnp.mean(self.integrand.value(jnp.maximum(each, self.prefix.best[None, :])), axis=1)
+        return averaged(self.integrand, self.integrand.value(jnp.maximum(each, self.prefix.best[None, :])))
 
 
 @pytree
@@ -77,10 +79,13 @@ class MaxTable:
 
     def seat(self, pool: Points, free: int) -> Seat:
         """The seat `free` beside the pool's other points and the pending ones; it may be one past the last."""
-        given, c = np.concatenate([self.pending, pool]), self.normals.shape[1]
-        points = np.concatenate([given, np.full((c - len(given), given.shape[1]), 0.5)])
-        slot = len(self.pending) + free
-        taken = (np.arange(c) < len(given)) & (np.arange(c) != slot)
+        given, c, low = np.concatenate([self.pending, pool]), self.normals.shape[1], baseline_slots(self.integrand)
+        points = np.concatenate([given, np.full((c - low - len(given), given.shape[1]), 0.5)])
+        slot = low + len(self.pending) + free
+        taken = (np.arange(c) < low + len(given)) & (np.arange(c) != slot)
+        if low:
+            points = np.concatenate([np.asarray(self.integrand.points), points])
+            taken[:low] = np.asarray(self.integrand.live)
         prefix = _prefix(self.field, self.integrand, self.normals, points, taken.astype(float))
         return Seat(self.field, self.integrand, prefix, jnp.asarray(slot))
 
@@ -114,17 +119,19 @@ class GeneralTable:
         return jnp.asarray(points)
 
 
-Table: TypeAlias = MaxTable | GeneralTable
+Table: TypeAlias = MaxTable | GeneralTable | VolumeTable
 
 
 def table(  # noqa: PLR0913
     posterior: Posterior, integrand: Any, q: int, pending: Float[np.ndarray, "w d"], *, samples: int, seed: int
 ) -> Table:
     """The table for an integrand: incremental where it allows that."""
+    if isinstance(integrand, VolumeType):
+        return VolumeTable(posterior, integrand, pending, q)
     if not isinstance(integrand, MaxType):
         return GeneralTable(posterior, integrand, pending, samples // 4, seed)
     count = samples * (2 if isinstance(integrand, ProbabilityOfImprovement) else 1)
-    z = normals(count, len(pending) + q, seed=seed)
+    z = normals(count, baseline_slots(integrand) + len(pending) + q, seed=seed)
     spare = max(8, 1 << (z.shape[1] - 1).bit_length()) - z.shape[1]
     return MaxTable(_field(posterior), integrand, pending, np.pad(z, ((0, 0), (0, spare))))
 
@@ -169,7 +176,9 @@ def _prefix(
         longer = extended(carry, field, jax.tree.map(lambda leaf: leaf[None], row), integrand, slot)
         return jax.tree.map(lambda new, old: jnp.where(real > 0, new, old), longer, carry), None
 
-    return jax.lax.scan(step, nobody(field, z), (jnp.arange(z.shape[1]), field.rows(points), taken))[0]
+    return jax.lax.scan(
+        step, nobody(field, z, baseline_slots(integrand)), (jnp.arange(z.shape[1]), field.rows(points), taken)
+    )[0]
 
 
 @jax.jit

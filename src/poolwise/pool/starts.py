@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from poolwise.acquisition.integrand import baseline_slots
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.sobol import MOST_DIMENSIONS, sobol
 
@@ -21,24 +22,32 @@ def spread(count: int, d: int, seed: int) -> Float[np.ndarray, "c d"]:
 
 
 class Room(NamedTuple):
-    """Pending points in a bucket of slots, and base samples for those slots and the pool's."""
+    """Points that are there already in buckets of slots, and base samples for those slots and the pool's."""
 
     points: Float[np.ndarray, "w d"]
     taken: Float[np.ndarray, " w"]
     normals: Float[np.ndarray, "m c"]
 
 
-def with_room(pending: Float[np.ndarray, "w d"], normals: Float[np.ndarray, "m c"]) -> Room:
+def with_room(pending: Float[np.ndarray, "w d"], normals: Float[np.ndarray, "m c"], integrand: Any = None) -> Room:
     """Pad pending points to 0, 8, 16, 32, ... slots, so that workers who come and go do not cost compilations.
 
-    Free slots get base samples of zero: those of the pending points and of the pool stay as they were.
+    Free slots get base samples of zero: those of the pending points and of the pool stay as they were. A baseline of
+    the integrand, padded already, comes ahead of them; it has the last columns of base samples.
     """
     w, d = pending.shape
     slots = 0 if w == 0 else max(8, 1 << (w - 1).bit_length())
     free = np.zeros((normals.shape[0], slots - w))
     points = np.concatenate([pending, np.full((slots - w, d), 0.5)])
     taken = (np.arange(slots) < w).astype(float)
-    return Room(points, taken, np.concatenate([normals[:, :w], free, normals[:, w:]], axis=1))
+    if not (b := baseline_slots(integrand)):
+        return Room(points, taken, np.concatenate([normals[:, :w], free, normals[:, w:]], axis=1))
+    low, high = normals[:, -b:], normals[:, w:-b]
+    return Room(
+        np.concatenate([np.asarray(integrand.points), points]),
+        np.concatenate([np.asarray(integrand.live, float), taken]),
+        np.concatenate([low, normals[:, :w], free, high], axis=1),
+    )
 
 
 def near_best(posterior: Posterior, count: int, seed: int) -> Float[np.ndarray, "c d"]:
