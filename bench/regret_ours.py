@@ -1,0 +1,137 @@
+"""Poolwise on the tasks of the regret benchmark: a line in `INTEGRANDS` adds an acquisition function by its name.
+
+`default` is what a `Study` does. All others climb their integrand on the study's model, or on the known process.
+A name with an @ is the same method with more or less work, and pictures join such names by a line.
+"""
+
+import functools
+import hashlib
+import logging
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from regret_play import Method, Player, play
+from regret_tasks import POOL, Task, load, seed_of
+
+import poolwise as pw
+from poolwise.study import model as study_model
+from poolwise.study.definition import Definition, Settings
+from poolwise.study.scaling import Scale
+from poolwise.study.suggest import suggest
+from poolwise.study.trial import Trial
+
+PACKAGES = ("poolwise", "jax", "ioh")
+
+
+def best_expected(posterior: pw.Posterior) -> float:
+    """The highest posterior mean at an observed point: the best observed outcome may be a lucky one."""
+    return float(np.max(np.asarray(posterior(posterior.X).mean)))
+
+
+# From the posterior and a seed to what a pool is worth.
+INTEGRANDS: dict[str, Callable[[pw.Posterior, int], object]] = {
+    "ei": lambda posterior, seed: pw.ExpectedImprovement(best_expected(posterior)),
+    "pi": lambda posterior, seed: pw.ProbabilityOfImprovement(best_expected(posterior)),
+    "ucb": lambda posterior, seed: pw.UpperConfidenceBound(),
+    "sr": lambda posterior, seed: pw.SimpleRegret(),
+}
+
+
+def random(task: Task, seed: int) -> Player:
+    rng = np.random.default_rng(seed_of(seed, zlib.crc32(f"{task.suite}/{task.name}".encode())))
+    return lambda X, y: rng.random((POOL, task.dimension))
+
+
+def default(task: Task, seed: int) -> Player:
+    """What a study suggests; where hyperparameters are known, with its integrand on the known process."""
+    definition = definition_of(task, seed)
+    if task.noise is None:
+        return lambda X, y: suggested(definition, X, y)
+
+    def choose(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        posterior = known(task, X, y)
+        model = study_model.Model(posterior, Scale(1.0, 1.0, 0.0, 1.0), definition, [], y)
+        worth = study_model._integrand(definition.settings, model)
+        return pw.propose(posterior, worth, POOL, seed=seed_of(seed, len(X))).pool
+
+    return choose
+
+
+def proposing(integrand: Callable[[pw.Posterior, int], object], **options: object) -> Method:
+    """The method that climbs an integrand; `options` are those of `propose`."""
+
+    def method(task: Task, seed: int) -> Player:
+        definition = definition_of(task, seed)
+
+        def choose(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+            draw = seed_of(seed, len(X))
+            posterior = learned(definition, X, y) if task.noise is None else known(task, X, y)
+            if posterior is None:
+                return suggested(definition, X, y)
+            return pw.propose(posterior, integrand(posterior, draw), POOL, seed=draw, **options).pool
+
+        return choose
+
+    return method
+
+
+METHODS: dict[str, Method] = {
+    "default": default,
+    **{name: proposing(integrand) for name, integrand in INTEGRANDS.items()},
+    "random": random,
+}
+
+
+def known(task: Task, X: np.ndarray, y: np.ndarray) -> pw.Posterior:
+    return pw.GaussianProcess(pw.Matern52(task.lengthscale), noise=task.noise).condition(X, y)
+
+
+def learned(definition: Definition, X: np.ndarray, y: np.ndarray) -> pw.Posterior | None:
+    """The study's model; None while it has too few trials for one, and fills the space."""
+    model = study_model.learn(definition, trials_of(definition, X, y))
+    return None if model is None else model.posterior
+
+
+def suggested(definition: Definition, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return definition.space.encode_many(suggest(definition, trials_of(definition, X, y), POOL))
+
+
+def definition_of(task: Task, seed: int) -> Definition:
+    space = pw.Space({f"x{k}": pw.Float(0.0, 1.0) for k in range(task.dimension)})
+    return Definition(space, "value", "maximize", seed, Settings())
+
+
+def trials_of(definition: Definition, X: np.ndarray, y: np.ndarray) -> list[Trial]:
+    then = datetime(2000, 1, 1, tzinfo=UTC)
+    params = definition.space.decode_many(X)
+    return [Trial(k, params[k], "told", then, float(y[k]), pool=k // POOL) for k in range(len(y))]
+
+
+class Strict(logging.Handler):
+    """A study goes on without its model where that fails; a benchmark must not."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "could not be used" in record.getMessage():
+            raise RuntimeError(record.getMessage())
+
+
+def play_one(folder: Path, suite: str, name: str, method: str) -> None:
+    logger = logging.getLogger("poolwise")
+    if not any(isinstance(handler, Strict) for handler in logger.handlers):
+        logger.addHandler(Strict())
+    made_by = source()
+    run = play(load(folder, suite, name), method, METHODS[method], PACKAGES)
+    replace(run, versions=run.versions | {"source": made_by}).save(folder)
+
+
+@functools.cache
+def source() -> str:
+    """A digest of Poolwise's source: which runs were made by other code."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(pw.__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:8]
