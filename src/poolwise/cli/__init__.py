@@ -14,6 +14,7 @@ from poolwise.cli.plot import plot
 from poolwise.cli.run import run
 from poolwise.cli.show import best, export, status, trials
 from poolwise.cli.tell import tell
+from poolwise.cli.work import work
 from poolwise.version import __version__
 
 
@@ -31,7 +32,8 @@ def main() -> None:
 
     \b
     poolwise init              write a study file, study.toml
-    poolwise run               run its command until the budget is reached, or by hand:
+    poolwise run               run its command until the budget is reached,
+    poolwise work              or by many workers that share the study, or by hand:
     poolwise ask --out a.csv   the next experiments
     poolwise tell a.csv        their values
     poolwise best              the best so far
@@ -49,7 +51,7 @@ def main() -> None:
     """
 
 
-for command in (init, run, ask, tell, status, best, trials, export, plot, doctor, paper):
+for command in (init, run, work, ask, tell, status, best, trials, export, plot, doctor, paper):
     main.add_command(command)
 
 

@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,10 @@ from poolwise.cli.command import FileError
 from poolwise.cli.sheet import Row, Sheet
 from poolwise.cli.terminal import spelled
 from poolwise.errors import PoolwiseError
-from poolwise.space.parameters import Choice, Fixed, Int, Parameter
+from poolwise.space.parameters import Choice, Fixed, Parameter
 from poolwise.space.scalars import key
 from poolwise.study.errors import ConflictError
+from poolwise.study.frames import parameter_value
 from poolwise.study.placing import stored_params
 from poolwise.study.study import Study
 from poolwise.study.trial import AFTER, BEFORE, Trial
@@ -128,7 +129,8 @@ def _entry(study: Study, sheet: Sheet, columns: Columns, row: Row) -> Entry | No
         return None
     value, reason = outcome(sheet, cell, row.cells.get(columns.reason or "", ""))
     sem = _sem(sheet, row.cells.get(columns.sem or "", "")) if reason is None else None
-    params = {p: _param(study.space.parameters[p], sheet, row.cells.get(c, "")) for p, c in columns.params.items()}
+    known = study.space.parameters
+    params = {p: parameter_value(known[p], sheet, row.cells.get(c, "")) for p, c in columns.params.items()}
     given = {p: v for p, v in params.items() if row.cells.get(columns.params[p], "")}
     if number:
         return Entry(where, _whole(sheet, number), given, value, sem, reason)
@@ -169,25 +171,6 @@ def _sem(sheet: Sheet, cell: str) -> float | None:
     if number is None or not 0 <= number < math.inf:
         raise FileError(f"sem: {cell!r} is no standard error, which is a number, zero or more.")
     return number
-
-
-def _param(parameter: Parameter, sheet: Sheet, cell: str) -> Any:
-    """The value of a parameter that a cell spells; where it spells none, the text, which the space then refuses."""
-    number = sheet.number(cell)
-    if isinstance(parameter, Choice | Fixed):
-        values = parameter.values if isinstance(parameter, Choice) else [parameter.value]
-        alike: list[Callable[[Any], bool]] = [
-            lambda value: spelled(value) == cell,
-            lambda value: spelled(value).casefold() == cell.casefold(),
-            lambda value: number is not None and key(value) == ("number", number),
-        ]
-        for same in alike:
-            if found := [value for value in values if same(value)]:
-                return found[0]
-        return cell
-    if number is None:
-        return cell
-    return int(number) if isinstance(parameter, Int) and number.is_integer() else number
 
 
 def _compared(study: Study, name: str, entries: Sequence[Entry], empty: int, replace: bool) -> Plan:

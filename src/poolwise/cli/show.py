@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +141,7 @@ def export(*, source: Path, format_: str | None, out: Path | None, json_: bool) 
         raise click.UsageError("an Excel file is no text; give its name by --out.")
     with load(source).look() as study:
         found = study.trials
-        content = _workbook(study, found) if form == "xlsx" else _content(form, study, found)
+        content = _content(form, study, found)
     if out is None:
         click.echo(content, nl=False)
         return
@@ -173,36 +171,15 @@ def _rows(study: Study, chosen: list[Trial]) -> list[list[Any]]:
     return [list(row.values()) for row in table(chosen, study.objective)]
 
 
-def _content(form: str, study: Study, chosen: list[Trial]) -> str:
-    from poolwise.cli.sheet import as_csv
+def _content(form: str, study: Study, chosen: list[Trial]) -> Any:
+    from poolwise.cli.sheet import as_csv, as_workbook
 
     if form == "json":
         return as_json([as_data(trial) for trial in chosen]) + "\n"
+    if form == "xlsx":
+        return as_workbook(study.columns, _rows(study, chosen))
     texts = [[cell if not hasattr(cell, "isoformat") else cell.isoformat() for cell in r] for r in _rows(study, chosen)]
     return as_csv(study.columns, texts)
-
-
-def _workbook(study: Study, chosen: list[Trial]) -> bytes:
-    """An Excel file; text is written as text, so that nothing in it is a formula."""
-    from poolwise.errors import MissingExtra
-
-    try:
-        openpyxl = importlib.import_module("openpyxl")
-    except ImportError:
-        raise MissingExtra(
-            "Excel files need openpyxl, which is not installed: pip install 'poolwise[pandas]'"
-        ) from None
-    book = openpyxl.Workbook()
-    sheet = book.active
-    for i, row in enumerate([study.columns, *_rows(study, chosen)], start=1):
-        for j, value in enumerate(row, start=1):
-            cell = sheet.cell(i, j)
-            cell.value = value.isoformat() if hasattr(value, "isoformat") else value
-            if isinstance(value, str):
-                cell.data_type = "s"
-    stream = io.BytesIO()
-    book.save(stream)
-    return stream.getvalue()
 
 
 def _where(url: str) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from poolwise.study.tables import spelled as spelled
+
 
 def say(message: str) -> None:
     """A message, on standard error."""
@@ -52,13 +54,6 @@ def brief(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return printable(spelled(value))
-
-
-def spelled(value: Any) -> str:
-    """A parameter's value as text, in full: in tables, and in the arguments of commands."""
-    if isinstance(value, bool) or value is None:
-        return str(value).lower()
-    return value if isinstance(value, str) else repr(value)
 
 
 def printable(text: str) -> str:
