@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import logging
 import sys
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -13,11 +14,20 @@ from typing import Any
 from poolwise.errors import InputError
 from poolwise.study.interrupt import Inbox, Interrupt
 from poolwise.study.processes import Processes, home_of
-from poolwise.study.workers import Given, Here, Objective, Threads, Workers
+from poolwise.study.workers import Engine, Given, Here, Objective, Threads, Workers
 
 log = logging.getLogger(__name__)
 
 WORDS = ("here", "processes", "threads")
+ADAPTED = {("distributed.client", "Client"): ("poolwise.adapters.dask", "DaskExecutor")}  # by name: no host is imported
+
+
+def adapted(executor: Any) -> Any:
+    """An executor as it is given, or what the adapter for it makes of it."""
+    for kind in type(executor).__mro__:
+        if (home := ADAPTED.get((kind.__module__, kind.__qualname__))) is not None:
+            return getattr(importlib.import_module(home[0]), home[1])(executor)
+    return executor
 
 
 def kind_of(f: Any, executor: Any, *, alone: bool) -> str:
@@ -41,7 +51,7 @@ def kind_of(f: Any, executor: Any, *, alone: bool) -> str:
             raise InputError(
                 'executor: "here" runs one trial at a time, without a timeout; use "threads" or leave q=1.'
             )
-    elif not callable(getattr(executor, "submit", None)):
+    elif not isinstance(executor, Engine) and not callable(getattr(executor, "submit", None)):
         raise InputError(f"executor: expected one of concurrent.futures, got {type(executor).__name__}.")
     if executor == "processes" or isinstance(executor, ProcessPoolExecutor):
         own = executor == "processes"
@@ -58,6 +68,8 @@ def make_workers(kind: str, f: Objective, executor: Any, inbox: Inbox, interrupt
         return Threads(f, inbox)
     if kind == "processes":
         return Processes(f, inbox)
+    if isinstance(executor, Engine):
+        return executor.make_workers(f, inbox)
     given: Executor = executor
     return Given(f, inbox, given)
 

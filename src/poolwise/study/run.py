@@ -18,7 +18,7 @@ from poolwise.space.errors import SpaceExhausted
 from poolwise.study.arguments import pool_size, seconds
 from poolwise.study.callbacks import Callbacks
 from poolwise.study.calling import Report
-from poolwise.study.choosing import kind_of, make_workers
+from poolwise.study.choosing import adapted, kind_of, make_workers
 from poolwise.study.interrupt import LONGEST_WAIT, Inbox, Interrupt
 from poolwise.study.leases import renewing
 from poolwise.study.stops import RunInterrupted, RunStopped
@@ -66,6 +66,7 @@ def run_study(  # noqa: PLR0913
         None if value is None else seconds(name, value) for name, value in (("timeout", timeout), ("lease", lease))
     ]
     plan = Plan(int(trials), pool_size(q), asynchronous, *times)
+    executor = adapted(executor)
     kind = kind_of(f, executor, alone=plan.q == 1 and timeout is None)
     inbox = Inbox()
     interrupt = Interrupt(inbox)

@@ -40,6 +40,14 @@ class Workers(Protocol):
         """Let the workers go; with `now`, also those that are busy."""
 
 
+@runtime_checkable
+class Engine(Protocol):
+    """What an adapter gives for an executor: it has workers of its own kind for a run."""
+
+    def make_workers(self, f: Objective, inbox: Inbox) -> Workers:
+        """Workers that call the objective; an error if they could not."""
+
+
 class Here:
     """Calls the objective in this thread: `submit` returns when it is done."""
 
