@@ -27,7 +27,7 @@ def calibration(study: Study) -> Any:
     scale = belief.model.scale
     mean, deviation = leave_one_out(belief.model.posterior)
     observed, predicted = scale.values(belief.model.outcomes), scale.values(mean)
-    errors = WIDE * scale.deviations(deviation)
+    errors = scale.deviations(mean, WIDE * deviation)
     off = np.abs(belief.model.outcomes - mean) / deviation
     inside, n = off <= WIDE, len(off)
     figure, axes = new_figure(size=(4.8, 4.9))

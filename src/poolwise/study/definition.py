@@ -33,13 +33,15 @@ class Settings:
     `acquisition` is "ei" or "pi", both over the best expected outcome so far, "ucb" (with `beta`, see
     `UpperConfidenceBound`), "mean", or "fill" for pools that fill the space evenly and ask no model. `model_trials` is
     how many told trials the model takes at most: with more it takes the best, the latest and a spread of the others.
-    `expired` says what becomes of a trial whose lease has run out: "ask" hands it out again, "fail" fails it.
+    `expired` says what becomes of a trial whose lease has run out: "ask" hands it out again, "fail" fails it. `warp`
+    lets the model warp outcomes by a power where the evidence says so; improvement then counts on the warped scale.
     """
 
     acquisition: str = "ei"
     beta: Number = ROOT3
     model_trials: Number = 500
     expired: str = "ask"
+    warp: bool = True
 
     def __post_init__(self) -> None:
         _option("acquisition", self.acquisition, ACQUISITIONS)
@@ -48,6 +50,8 @@ class Settings:
             raise InputError(f"beta: must be a number above zero, got {self.beta!r}.")
         if isinstance(self.model_trials, bool) or not isinstance(self.model_trials, int) or self.model_trials < 16:
             raise InputError(f"model_trials: expected a whole number, 16 or more, got {self.model_trials!r}.")
+        if not isinstance(self.warp, bool):
+            raise InputError(f"warp: expected true or false, got {self.warp!r}.")
         object.__setattr__(self, "beta", float(self.beta))
 
 

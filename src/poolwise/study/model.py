@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 from collections.abc import Sequence
@@ -28,9 +29,11 @@ from poolwise.study.placing import place
 from poolwise.study.scaling import Scale, scale_of
 from poolwise.study.suggest import ready
 from poolwise.study.trial import Trial
+from poolwise.study.warping import likely_power
 
 log = logging.getLogger(__name__)
 
+WORTHWHILE = 1.0  # nats of evidence that a warping must gain
 BOLD = 4  # after a failure, one trial of so many may be one that is not sure to succeed
 
 
@@ -50,14 +53,18 @@ class Model:
     def predict(
         self, params: dict[str, Any] | Sequence[dict[str, Any]]
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-        """Mean and standard deviation of the objective, without noise, at one experiment or some of them."""
+        """Mean and standard deviation of the objective, without noise, at one experiment or some of them.
+
+        Where outcomes are warped it is the median, and half the width of the interval that the deviation spans.
+        """
         return self.at(self.definition.space.encode_many([params] if isinstance(params, dict) else params))
 
     def at(self, U: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """Mean and standard deviation of the objective, without noise, at points of the cube."""
         normal = self.posterior(U)
         variance = np.maximum(np.diagonal(np.asarray(normal.covariance)), 0.0)
-        return self.scale.values(np.asarray(normal.mean)), self.scale.deviations(np.sqrt(variance))
+        mean = np.asarray(normal.mean)
+        return self.scale.values(mean), self.scale.deviations(mean, np.sqrt(variance))
 
 
 def learn(definition: Definition, trials: Sequence[Trial]) -> Model | None:
@@ -67,12 +74,33 @@ def learn(definition: Definition, trials: Sequence[Trial]) -> Model | None:
     _keep_programs()
     told, U = place(definition.space, [trial for trial in trials if trial.state == "told"])
     values = np.array([trial.value for trial in told], dtype=float)
-    scale = scale_of(values, maximize=definition.direction == "maximize")
-    outcomes = scale.outcomes(values)
-    some = subset(outcomes, U, definition.settings.model_trials)
+    plain = scale_of(values, maximize=definition.direction == "maximize")
+    some = subset(plain.outcomes(values), U, definition.settings.model_trials)
     sems = np.array([np.nan if trial.sem is None else trial.sem for trial in told], dtype=float)
-    posterior = _fitted(U[some], outcomes[some], scale.variances(sems)[some])
-    return Model(posterior, scale, definition, [told[i] for i in some], outcomes[some])
+    data = Seen(U[some], values[some], sems[some])
+    posterior, scale = _learned(data, plain, definition.settings.warp)
+    return Model(posterior, scale, definition, [told[i] for i in some], scale.outcomes(values[some]))
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Told trials that a model takes: where, what, and with which standard error."""
+
+    points: Float[np.ndarray, "n d"]
+    values: Float[np.ndarray, " n"]
+    sems: Float[np.ndarray, " n"]
+
+
+def _learned(seen: Seen, plain: Scale, warped: bool) -> tuple[Posterior, Scale]:
+    """The posterior, and the scale of its outcomes: warped where the evidence says so."""
+    posterior = _fitted(seen.points, plain.outcomes(seen.values), plain.variances(seen.values, seen.sems))
+    power = likely_power(plain.outcomes(seen.values)) if warped else 1.0
+    if power == 1.0:
+        return posterior, plain
+    scale = dataclasses.replace(plain, power=power)
+    other = _fitted(seen.points, scale.outcomes(seen.values), scale.variances(seen.values, seen.sems))
+    gain = other.log_evidence + float(scale.log_slopes(seen.values).sum()) - posterior.log_evidence
+    return (other, scale) if gain > WORTHWHILE else (posterior, plain)
 
 
 def choose(

@@ -21,7 +21,7 @@ from poolwise.study.trial import Trial
 
 log = logging.getLogger(__name__)
 
-FEWEST = 4  # told trials before the first model, or one more than there are parameters
+FEWEST = 4  # told trials before the first model
 
 
 def suggest(definition: Definition, trials: Sequence[Trial], q: int, salt: int = 0) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ def recommend(definition: Definition, trials: Sequence[Trial]) -> dict[str, Any]
 def ready(definition: Definition, trials: Sequence[Trial]) -> bool:
     """Whether there are enough told trials in the space for a model."""
     told, _ = place(definition.space, [trial for trial in trials if trial.state == "told"])
-    return definition.space.dimension > 0 and len(told) >= max(FEWEST, len(definition.space.axes) + 1)
+    return definition.space.dimension > 0 and len(told) >= FEWEST
 
 
 def tried_points(definition: Definition, trials: Sequence[Trial]) -> Tried:
