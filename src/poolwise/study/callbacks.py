@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from poolwise.errors import InputError
 from poolwise.study.trial import Trial
 
 if TYPE_CHECKING:
@@ -31,6 +33,17 @@ class Callback:
 
     def on_end(self, study: Any) -> None:
         """The run is over, whether or not it came to its end."""
+
+
+def watchers(given: Any) -> list[Any]:
+    """The callbacks that a run is given; a class or a function, which would never be called, is an error."""
+    if not isinstance(given, Iterable):
+        raise InputError(f"callbacks: expected a list, got {type(given).__name__}; write [...] around it.")
+    found = list(given)
+    for watcher in found:
+        if isinstance(watcher, type) or inspect.isroutine(watcher):
+            raise InputError(f"callbacks: {watcher!r} is no object with methods such as on_tell(study, trial).")
+    return found
 
 
 class Callbacks:

@@ -14,6 +14,7 @@ from poolwise.errors import InputError
 from poolwise.space.errors import SpaceExhausted
 from poolwise.space.space import Space
 from poolwise.study.arguments import Number, number_of, outcome_of, pool_size, request_name, seconds
+from poolwise.study.callbacks import watchers
 from poolwise.study.definition import Definition, Settings, Wanted, check_study_name
 from poolwise.study.engine import is_missing, shown
 from poolwise.study.errors import ConflictError, StudyNotFound
@@ -203,6 +204,14 @@ class Study:
         """All trials as a pandas table: number, state, pool, the parameters, the objective, sem, reason, times."""
         return to_frame(self.trials, self.objective, self.space.names)
 
+    def from_frame(self, frame: Any) -> list[Trial]:
+        """Store the rows of a pandas table such as `to_frame` gives: every row, or none and an error with its rows.
+
+        A row with a trial's number and parameters tells that trial; others are added as earlier data. What is stored
+        already changes nothing. `docs/pandas.md` tells more.
+        """
+        return importlib.import_module("poolwise.study.frames").record(self._store, self._id, self._definition, frame)
+
     @property
     def columns(self) -> list[str]:
         """The columns of the table of trials."""
@@ -231,7 +240,7 @@ class Study:
         timeout: Number = None,
         lease: Number = None,
         progress: Any = None,
-        callbacks: Iterable[Any] = (),
+        callbacks: Any = (),
     ) -> Study:
         """Ask, call `f(**params)` and tell, until the study has `trials` finished trials (told or failed, not added).
 
@@ -241,7 +250,7 @@ class Study:
         """
         run_study = importlib.import_module("poolwise.study.run").run_study
         try:
-            run_study(self, f, trials, q, executor, asynchronous, timeout, lease, progress, callbacks)
+            run_study(self, f, trials, q, executor, asynchronous, timeout, lease, progress, watchers(callbacks))
         except RunStopped as stopped:
             stopped.study = self
             raise

@@ -1,0 +1,291 @@
+"""Poolwise inside Optuna: `PoolSampler` chooses joint pools there; `to_optuna` shows a study in Optuna's dashboard."""
+
+from __future__ import annotations
+
+import json
+import threading
+import warnings
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from poolwise.errors import InputError, MissingExtra
+from poolwise.study.errors import ConflictError
+from poolwise.study.study import Study
+from poolwise.study.trial import Trial
+
+try:
+    import optuna
+except ImportError:
+    raise MissingExtra("This needs Optuna, which is not installed: pip install 'poolwise[optuna]'") from None
+
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.samplers._base import _process_constraints_after_trial
+from optuna.search_space import intersection_search_space
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from poolwise.adapters.optuna_space import (
+    Frame,
+    Point,
+    Seen,
+    Way,
+    choose,
+    distribution_of,
+    frame_of,
+    observe,
+    parameter_of,
+    widened,
+)
+
+POOL, PARAMS = "poolwise:pool", "poolwise:params"  # system attributes: a pool with its chooser, the point of a trial
+LONGEST = 2045  # characters of one attribute, which some databases limit
+CROWD = 4  # times q: how large a pool gets when so many trials wait for their parameters at the same time
+STATES = {"pending": TrialState.RUNNING, "told": TrialState.COMPLETE, "failed": TrialState.FAIL}
+
+
+class PoolSampler(BaseSampler):
+    """A sampler whose trials belong to pools: up to `q` run side by side, and are worth most together.
+
+    `q` is how many trials run at the same time at most, over all threads and processes of a study. The trials that are
+    running elsewhere are part of the choice. With `search_space`, a distribution for each name, the first pool fills
+    the space evenly; without it the first trials are sampled independently, until one has shown its parameters. A model
+    is asked once there are `n_startup_trials` values, and at least one more than there are parameters.
+
+    `constraints_func` is GPSampler's; constraints that trials set themselves count in the same way, and where one is
+    above zero the neighbourhood is avoided. With `avoid_failed` so is that of failed trials, which are ignored
+    otherwise. Parameters outside the relative search space are left to `independent_sampler`. The same trials and seed
+    give the same pool, also in other processes; without a seed, it comes from the study's name and when it began.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        q: Any = 8,
+        seed: Any = None,
+        search_space: Mapping[str, BaseDistribution] | None = None,
+        *,
+        n_startup_trials: Any = 0,
+        independent_sampler: BaseSampler | None = None,
+        constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
+        avoid_failed: bool = False,
+    ) -> None:
+        self._q, self._startup = _count("q", q, 1), _count("n_startup_trials", n_startup_trials, 0)
+        self._seed = None if seed is None else _count("seed", seed, 0) % 2**32
+        self._search_space = None if search_space is None else _checked(search_space)
+        self._independent = RandomSampler(seed=self._seed) if independent_sampler is None else independent_sampler
+        self._constraints_func, self._avoid_failed = constraints_func, avoid_failed
+        self._lock = threading.Lock()
+
+    def reseed_rng(self) -> None:
+        """New randomness for independent parameters; pools need none, as no two trials have the same place in one."""
+        self._independent.reseed_rng()
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """What is chosen jointly: the search space given, or what all finished trials have in common."""
+        found = self._search_space
+        if found is None:
+            found = intersection_search_space(study.get_trials(deepcopy=False))
+        return {name: distribution for name, distribution in found.items() if parameter_of(distribution) is not None}
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """The trial's place in a pool that is there already, or in a new one."""
+        frame = frame_of(search_space)
+        if frame is None:
+            return {}
+        with self._lock:
+            trials = study.get_trials(deepcopy=False)
+            others = [(other, _point(other, frame)) for other in trials if other.number != trial.number]
+            seen = observe(frame, others, study.directions, avoid_failed=self._avoid_failed)
+            point = _handed(trials, trial.number, self._q, seen)
+            if point is None or point in seen.running:
+                point = self._chosen(study, trials, trial, seen)
+            _write(study, trial, PARAMS, {"space": frame.mark, "point": point})
+        return frame.params(point)
+
+    def sample_independent(
+        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """A value of a parameter that is not chosen jointly."""
+        return self._independent.sample_independent(study, trial, param_name, param_distribution)
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        """What the independent sampler does."""
+        self._independent.before_trial(study, trial)
+
+    def after_trial(
+        self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
+    ) -> None:
+        """Constraints are stored with the trial, as Optuna's own samplers do."""
+        if self._constraints_func is not None:
+            _process_constraints_after_trial(self._constraints_func, study, trial, state)
+        self._independent.after_trial(study, trial, state, values)
+
+    def _chosen(self, study: optuna.Study, trials: Sequence[FrozenTrial], trial: FrozenTrial, seen: Seen) -> Point:
+        """The trial's place in a new pool, which is stored for the trials whose numbers follow."""
+        first = _first(trials, trial.number)
+        way = Way(self._seed_of(study, trials), first, fill=not seen.enough(self._startup))
+        size = self._q if way.fill else _seats(trials, trial.number, self._q, len(seen.running))
+        place = trial.number - first
+        size = max(size, min(place + 1, CROWD * self._q))
+        pool = choose(seen, min(1 << (size - 1).bit_length(), max(size, self._q)), way)  # few sizes to compile
+        known = None if way.fill and not seen.avoided else seen.count
+        _write(study, trial, POOL, {"space": seen.frame.mark, "first": first, "known": known, "members": pool})
+        now = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        running = [_point(other, seen.frame) for other in now if other.number != trial.number]
+        ahead = [pool[(place + i) % len(pool)] for i in range(len(pool))]
+        return next((point for point in ahead if point not in running), ahead[0])  # others may have chosen meanwhile
+
+    def _seed_of(self, study: optuna.Study, trials: Sequence[FrozenTrial]) -> int:
+        if self._seed is not None:
+            return self._seed
+        began = trials[0].datetime_start if trials else None
+        return zlib.crc32(f"{study.study_name} {began and began.replace(microsecond=0)}".encode())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state | {"_lock": threading.Lock()}
+
+
+def to_optuna(study: Study, storage: Any, *, name: str | None = None) -> optuna.Study:
+    """A study's trials in an Optuna storage, for its dashboard; a second time it adds what is new.
+
+    A told trial is complete, a pending one running, a failed one failed with the reason as user attribute. What Optuna
+    takes for final stays: a trial that was replaced since is a `ConflictError`, and wants another `name`.
+    """
+    name, direction = study.name if name is None else name, StudyDirection[study.direction.upper()]
+    copy = optuna.create_study(storage=storage, study_name=name, direction=direction, load_if_exists=True)
+    source = {"poolwise": f"{study.name} in {study.url}", "constraints": list(study.space.constraints)}
+    there = copy.get_trials(deepcopy=False)
+    if there and copy.user_attrs.get("poolwise") != source["poolwise"]:
+        raise ConflictError(f"study {name!r}: the storage has another one of that name; give name= for this one.")
+    for key, value in source.items():
+        copy.set_user_attr(key, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        copy.set_metric_names([study.objective])
+    for trial in study.trials:
+        if trial.number >= len(there):
+            copy.add_trial(_frozen(trial, study))
+        else:
+            _update(copy, there[trial.number], _frozen(trial, study))
+    return copy
+
+
+def _frozen(trial: Trial, study: Study) -> FrozenTrial:
+    """A trial as Optuna has it; a value that none of its distributions can hold becomes a user attribute."""
+    distributions = {n: widened(distribution_of(p), trial.params[n]) for n, p in study.space.parameters.items()}
+    held = {n: distribution for n, distribution in distributions.items() if distribution is not None}
+    notes = {n: trial.params[n] for n in trial.params if n not in held}
+    notes |= {key: getattr(trial, key) for key in ("pool", "sem", "reason") if getattr(trial, key) is not None}
+    return FrozenTrial(
+        trial.number,
+        STATES[trial.state],
+        trial.value,
+        _local(trial.asked),
+        _local(trial.finished),
+        {n: trial.params[n] for n in held},
+        held,
+        notes,
+        {},
+        {},
+        -1,
+    )
+
+
+def _update(copy: optuna.Study, there: FrozenTrial, now: FrozenTrial) -> None:
+    """Finish a trial that was running when it was exported."""
+    if there.params != now.params:
+        raise ConflictError(
+            f"trial {now.number}: was exported with {there.params}, and has {now.params} here; this is another study "
+            "of the same name. Give name= for its export."
+        )
+    if there.state == now.state and there.values == now.values:
+        return
+    if there.state.is_finished():
+        raise ConflictError(
+            f"trial {now.number}: was exported as {there.state.name} with {there.values}, and is {now.state.name} with "
+            f"{now.values} now; Optuna does not change finished trials. Give name= for another export."
+        )
+    for key, value in now.user_attrs.items():
+        copy._storage.set_trial_user_attr(there._trial_id, key, value)
+    copy._storage.set_trial_state_values(there._trial_id, now.state, now.values)
+
+
+def _local(time: datetime | None) -> datetime | None:
+    """A time as Optuna keeps it: local, and without saying so."""
+    return None if time is None else time.astimezone().replace(tzinfo=None)
+
+
+def _point(trial: FrozenTrial, frame: Frame) -> Point | None:
+    """Where a trial lies: by its parameters, and while it runs also by those that were chosen for it."""
+    chosen = _read(trial, PARAMS) if trial.state == TrialState.RUNNING else None
+    if chosen is None or chosen["space"] != frame.mark:
+        return frame.point(trial.params)
+    return frame.point(frame.params(chosen["point"]) | trial.params)
+
+
+def _first(trials: Sequence[FrozenTrial], number: int) -> int:
+    """The number after the last earlier trial that has its parameters; those between wait for theirs, as this one."""
+    earlier = [t for t in trials if t.number < number]
+    placed = [t.number for t in earlier if t.state.is_finished() or t.params or f"{PARAMS}:0" in t.system_attrs]
+    return max(placed, default=-1) + 1
+
+
+def _handed(trials: Sequence[FrozenTrial], number: int, q: int, seen: Seen) -> Point | None:
+    """The point that a pool has for a trial of that number, if nothing was told since; pools that fill stay good."""
+    for trial in trials:
+        pool = _read(trial, POOL) if abs(trial.number - number) < CROWD * q else None
+        if pool is None or pool["space"] != seen.frame.mark or pool["known"] not in (None, seen.count):
+            continue
+        place = number - pool["first"]
+        if 0 <= place < len(pool["members"]):
+            found: Point = pool["members"][place]
+            return found
+    return None
+
+
+def _seats(trials: Sequence[FrozenTrial], number: int, q: int, running: int) -> int:
+    """How many trials the next pool is for: as many as ran side by side of late, less those that are running."""
+    recent = [t for t in trials if number - 2 * q < t.number <= number]
+    spans = [(t.datetime_start, t.datetime_complete or datetime.max) for t in recent if t.datetime_start is not None]
+    most = max((sum(start <= at < end for start, end in spans) for at, _ in spans), default=1)
+    return max(1, min(q, most) - running)
+
+
+def _write(study: optuna.Study, trial: FrozenTrial, key: str, content: Mapping[str, Any]) -> None:
+    text = json.dumps(content)
+    parts = [text[i : i + LONGEST] for i in range(0, len(text), LONGEST)]
+    for i, part in reversed(list(enumerate(parts))):  # the first part last: who finds it finds them all
+        study._storage.set_trial_system_attr(trial._trial_id, f"{key}:{i}", part)
+
+
+def _read(trial: FrozenTrial, key: str) -> Any:
+    parts: list[str] = []
+    while (part := trial.system_attrs.get(f"{key}:{len(parts)}")) is not None:
+        parts.append(part)
+    try:
+        return json.loads("".join(parts)) if parts else None
+    except ValueError:  # another one is being written
+        return None
+
+
+def _checked(search_space: Mapping[str, BaseDistribution]) -> dict[str, BaseDistribution]:
+    for name, distribution in search_space.items():
+        if not isinstance(distribution, BaseDistribution):
+            raise InputError(
+                f"search_space: {name!r} has no distribution but {distribution!r}; "
+                "give one such as optuna.distributions.FloatDistribution(0, 1)."
+            )
+    return dict(search_space)
+
+
+def _count(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name}: expected a whole number, {least} or more, got {value!r}.")
+    return value

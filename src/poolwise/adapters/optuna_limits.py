@@ -1,0 +1,127 @@
+"""Optuna's constraints: each is learned from its values, and pools stay where all are likely to hold."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from poolwise.study.allowed import SAMPLE, Allowed, Level, Tried
+from poolwise.study.definition import Definition
+from poolwise.study.placing import place
+from poolwise.study.success import Member, Merged, Success
+from poolwise.study.suggest import folded_seed, suggest
+from poolwise.study.trial import Trial
+
+if TYPE_CHECKING:
+    from poolwise.study.model import Model
+
+log = logging.getLogger(__name__)
+
+MOMENT = datetime(2000, 1, 1, tzinfo=UTC)  # when a trial was asked for; nothing depends on it
+EVEN, SURE = Level(0.0, 0.0), Level(0.0, 1.0)  # expected to hold; so also one standard deviation lower
+FARTHEST = 20.0  # of a constraint, in its unit, after the logarithm
+
+
+@dataclass(frozen=True, eq=False)
+class Margin:
+    """How surely one constraint holds: a model of its margin as `Success` scores points, which is quick."""
+
+    standard: Success
+    shift: float
+    scale: float
+
+    def score(self, U: Float[np.ndarray, "p d"], doubt: float) -> Float[np.ndarray, " p"]:
+        """The expected margin, less some standard deviations."""
+        return self.shift + self.scale * (self.standard.score(U, doubt) - 1.0)
+
+
+class Holding(Success):
+    """How surely all constraints hold: the least of their margins."""
+
+    margins: Sequence[Margin]
+
+    def __init__(self, margins: Sequence[Margin]) -> None:
+        object.__setattr__(self, "margins", margins)
+
+    def score(self, U: Float[np.ndarray, "p d"], doubt: float) -> Float[np.ndarray, " p"]:
+        """Zero where one may as well be violated, above where all are expected to hold."""
+        return np.min([margin.score(U, doubt) for margin in self.margins], axis=0)
+
+
+def margin_of(model: Model) -> Margin:
+    """The same predictions as the model's, where margins were its values."""
+    posterior, kernel = model.posterior, model.posterior.process.kernel
+    mean, amplitude = float(posterior.process.mean), float(np.asarray(kernel.amplitude))
+    X, y = np.asarray(posterior.X), np.asarray(posterior.y)
+    lengths = np.broadcast_to(np.asarray(kernel.lengthscale, dtype=float), (X.shape[1],))
+    noise = float(np.mean(posterior.noise)) / amplitude**2
+    merged = Merged(X, 1.0 + (y - mean) / amplitude, np.ones(len(X)))
+    standard = Success(merged, [Member(lengths, noise, 0.0)], np.ones(1))
+    unit, centre, spread = model.scale.unit, model.scale.centre, model.scale.spread
+    return Margin(standard, unit * (centre + spread * mean), unit * spread * amplitude)
+
+
+def holding_of(
+    definition: Definition, params: Sequence[dict[str, Any]], limits: Sequence[Mapping[str, float]]
+) -> Holding | None:
+    """What is learned from trials' constraints; None while none was violated, or none of those can be modelled."""
+    violated = sorted({name for found in limits for name, c in found.items() if c > 0})
+    if not violated:
+        return None
+    try:
+        margins = _margins(definition, params, limits, violated)
+    except Exception as error:  # whatever the data did to a model, the study goes on
+        log.warning("optuna: constraints could not be learned (%s: %s)", type(error).__name__, error)
+        return None
+    return Holding(margins) if margins else None
+
+
+def _margins(
+    definition: Definition,
+    params: Sequence[dict[str, Any]],
+    limits: Sequence[Mapping[str, float]],
+    names: Sequence[str],
+) -> list[Margin]:
+    """A margin, -arsinh(c / unit), for each constraint of which enough is known."""
+    from poolwise.study.model import learn
+
+    margins = []
+    for name in names:
+        known = [(row, found[name]) for row, found in zip(params, limits, strict=True) if name in found]
+        values = np.array([c for _, c in known], dtype=float)
+        unit = float(np.median(np.abs(values[values != 0.0])))
+        held = -np.clip(np.arcsinh(values / (unit if np.isfinite(unit) else 1.0)), -FARTHEST, FARTHEST)
+        rows = [Trial(0, row, "told", MOMENT, float(m)) for (row, _), m in zip(known, held, strict=True)]
+        if (model := learn(definition, rows)) is not None:
+            margins.append(margin_of(model))
+    return margins
+
+
+def suggest_within(
+    definition: Definition, trials: Sequence[Trial], holding: Holding, q: int, salt: int
+) -> list[dict[str, Any]]:
+    """What `suggest` gives, where constraints are likely to hold; trials that violate one are among the failed."""
+    space, seed = definition.space, folded_seed(definition.seed, len(trials), salt)
+    try:
+        points = space.sample(SAMPLE, seed=0)
+        levels = [level.within(points, holding, 0.0) for level in (EVEN, SURE)]
+        tried = Tried(place(space, trials)[1], holding, *levels)
+        chosen = np.zeros((0, space.dimension))
+        if definition.settings.acquisition != "fill":
+            from poolwise.study.model import choose
+
+            chosen = choose(definition, trials, tried, q, seed)
+        if len(chosen) < q:
+            allowed = Allowed(space, tried.without(chosen), tried.sure)
+            chosen = np.concatenate([chosen, allowed.sample(q - len(chosen), seed)])
+        if len(chosen) == q:
+            return space.decode_many(chosen)
+    except Exception as error:  # whatever the data did to the models, the study goes on
+        log.warning("optuna: the models of constraints could not be used (%s: %s)", type(error).__name__, error)
+    return suggest(definition, trials, q, salt)

@@ -1,0 +1,284 @@
+"""`PoolSearchCV`: a search of scikit-learn whose candidates are chosen by a study, a pool at a time."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float as Floats
+
+from poolwise.errors import InputError, MissingExtra
+from poolwise.space.errors import SpaceExhausted
+from poolwise.space.parameters import Choice, Float, Int
+from poolwise.space.space import Space
+from poolwise.study.study import Study
+
+try:
+    from sklearn.model_selection._search import BaseSearchCV
+    from sklearn.utils import check_random_state
+    from sklearn.utils._param_validation import Interval
+except ImportError:
+    raise MissingExtra("PoolSearchCV needs scikit-learn 1.6 or newer: pip install 'poolwise[sklearn]'") from None
+
+PRIORS = {"uniform": False, "log-uniform": True}  # of ranges written as (low, high, prior)
+DISTRIBUTIONS = ("uniform", "loguniform", "reciprocal", "randint")
+ALL_FAILED = "fits failed"  # what scikit-learn says when no candidate of one call has a score
+
+Candidate = dict[str, Any]
+Evaluate = Callable[..., Mapping[str, Any]]
+
+
+class PoolSearchCV(BaseSearchCV):  # type: ignore[misc]
+    """Search the parameters of an estimator by cross-validation, `n_points` candidates at a time, `n_iter` in all.
+
+    `search_spaces` is a `Space`, or a mapping from names to `Float`, `Int`, `Choice`, lists of any values, SciPy's
+    `uniform`, `loguniform` and `randint`, or `(low, high, "log-uniform")`. Everything else is as in
+    `RandomizedSearchCV`. With several scores the one that `refit` names is searched for, otherwise the first. All
+    candidates are scored on the same folds, also where `cv` shuffles; one whose score is NaN or infinite has failed.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.svm import SVC
+    >>> search = PoolSearchCV(SVC(), {"C": Float(1e-2, 1e3, log=True)}, n_iter=4, n_points=2, random_state=0)
+    >>> bool(search.fit(*load_iris(return_X_y=True)).best_score_ > 0.9)
+    True
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **BaseSearchCV._parameter_constraints,
+        "search_spaces": [Mapping, Space],
+        "n_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_points": [Interval(numbers.Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(  # noqa: PLR0913
+        self,
+        estimator: Any,
+        search_spaces: Any,
+        *,
+        n_iter: Any = 50,
+        n_points: Any = 8,
+        scoring: Any = None,
+        n_jobs: Any = None,
+        refit: Any = True,
+        cv: Any = None,
+        verbose: Any = 0,
+        pre_dispatch: Any = "2*n_jobs",
+        random_state: Any = None,
+        error_score: Any = np.nan,
+        return_train_score: Any = False,
+    ) -> None:
+        self.search_spaces = search_spaces
+        self.n_iter = n_iter
+        self.n_points = n_points
+        self.random_state = random_state
+        BaseSearchCV.__init__(
+            self,
+            estimator,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+
+    def _run_search(self, evaluate_candidates: Evaluate, *, callback_ctx: Any = None) -> None:
+        """Ask, evaluate and tell until `n_iter` candidates are evaluated, or the space has no more."""
+        space = SearchSpace.of(self.search_spaces)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        rounds = Rounds(self, evaluate_candidates, callback_ctx)
+        with Study(space=space.space, maximize="mean_test_score", seed=seed) as study:
+            for pool in _pools(study, self.n_iter, self.n_points):
+                scores = rounds.scores([space.candidate(trial.params) for trial in pool])
+                for trial, (score, error) in zip(pool, scores, strict=True):
+                    study.tell(trial, score, error)
+        rounds.end()
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """A space, and the lists of which it knows the places only: they may hold anything."""
+
+    space: Space
+    lists: Mapping[str, Sequence[Any]]
+
+    @staticmethod
+    def of(given: Any) -> SearchSpace:
+        """The space that a user of scikit-learn describes."""
+        if isinstance(given, Space):
+            return SearchSpace(given, {})
+        parameters, lists = {}, {}
+        for name, value in given.items():
+            values = _values(name, value)
+            if values is None:
+                parameters[name] = _parameter(name, value)
+            else:
+                lists[name] = values
+                parameters[name] = Choice(range(len(values)), ordered=_graded(values))
+        return SearchSpace(Space(parameters), lists)
+
+    def candidate(self, params: Mapping[str, Any]) -> Candidate:
+        """What the estimator is given for an experiment of the study."""
+        return {name: self.lists[name][value] if name in self.lists else value for name, value in params.items()}
+
+
+def _values(name: str, value: Any) -> Sequence[Any] | None:
+    """The values of a list; None for what is no list."""
+    if isinstance(value, tuple) and (len(value) != 3 or value[2] not in PRIORS):
+        if len(value) == 2 and _numbers(value):
+            raise InputError(
+                f"search_spaces: {name}: {value!r} may be a range or a choice; write Float{value!r} or Int{value!r} "
+                f"for a range, {list(value)!r} for a choice."
+            )
+        value = list(value)
+    if not isinstance(value, list | range | np.ndarray):
+        return None
+    values = value.tolist() if isinstance(value, np.ndarray) and value.ndim == 1 else list(value)
+    if not values:
+        raise InputError(f"search_spaces: {name}: the list is empty; give at least one value.")
+    return values
+
+
+def _numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, numbers.Real) and not isinstance(value, bool) for value in values)
+
+
+def _graded(values: Sequence[Any]) -> bool:
+    """Whether neighbours in a list are alike: numbers that only rise, or only fall."""
+    if not _numbers(values):
+        return False
+    steps = np.diff(np.asarray(values, dtype=float))
+    return bool((steps > 0).all() or (steps < 0).all())
+
+
+def _parameter(name: str, value: Any) -> Any:
+    """A parameter of ours for a range or a distribution; what is neither is left to the space."""
+    if isinstance(value, tuple):
+        low, high, prior = value
+        kind = Int if isinstance(low, numbers.Integral) and isinstance(high, numbers.Integral) else Float
+        return kind(low, high, log=PRIORS[prior])
+    if not hasattr(value, "rvs"):
+        return value
+    known = getattr(getattr(value, "dist", None), "name", type(value).__name__)
+    if known in DISTRIBUTIONS:
+        low, high = (float(end) for end in value.support())
+        if known == "randint":
+            return Int(low, high)
+        log = known != "uniform"
+        if not log or math.isclose(value.median(), math.sqrt(low * high)):
+            return Float(low, high, log=log)
+    raise InputError(
+        f"search_spaces: {name}: the distribution {known!r} is no even range; of SciPy's there are uniform, loguniform "
+        "(with loc=0) and randint. Write Float(low, high), with log=True for a logarithmic scale."
+    )
+
+
+def _pools(study: Study, n_iter: int, n_points: int) -> Iterator[Any]:
+    """Pools until so many candidates have been asked for."""
+    asked = 0
+    while asked < n_iter:
+        try:
+            pool = study.ask(min(int(n_points), int(n_iter) - asked))
+        except SpaceExhausted:
+            warnings.warn(
+                f"The search space has {asked} candidates, fewer than n_iter={n_iter}; all were evaluated.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return
+        asked += len(pool)
+        yield pool
+
+
+class SameFolds:
+    """A splitter that splits once, so that candidates of all pools are scored on the same folds."""
+
+    def __init__(self, cv: Any) -> None:
+        self._cv = cv
+        self._folds: list[Any] | None = None
+
+    def split(self, X: Any, y: Any = None, **params: Any) -> list[Any]:
+        """The folds of the first call."""
+        if self._folds is None:
+            self._folds = list(self._cv.split(X, y, **params))
+        return self._folds
+
+
+class Rounds:
+    """Pools of candidates, evaluated by scikit-learn one after the other."""
+
+    def __init__(self, search: PoolSearchCV, evaluate: Evaluate, context: Any) -> None:
+        self._search, self._evaluate = search, evaluate
+        self._folds = SameFolds(search._checked_cv_orig)
+        self._scored = 0
+        self._failure: ValueError | None = None
+        self._context = None
+        if context is not None:
+            pools = math.ceil(search.n_iter / search.n_points)
+            self._context = context.subcontext(task_name="search", max_subtasks=pools)
+            self._context.call_on_fit_task_begin(estimator=search)
+
+    def scores(self, candidates: Sequence[Candidate]) -> list[tuple[float, float | None]]:
+        """The mean score of each candidate, and its standard error over the folds."""
+        try:
+            results = self._results(candidates)
+        except ValueError as error:
+            if self._search.error_score == "raise" or ALL_FAILED not in str(error):
+                raise
+            self._failure = error  # of this pool; another may do better
+            return [(math.nan, None)] * len(candidates)
+        folds = self._search.n_splits_
+        score = self._score_name(results)
+        table = np.stack([results[f"split{i}_test_{score}"] for i in range(folds)], axis=1)
+        means, errors = results[f"mean_test_{score}"], standard_errors(table)
+        new = range(self._scored, len(means))
+        self._scored = len(means)
+        return [(float(means[i]), None if math.isnan(errors[i]) else float(errors[i])) for i in new]
+
+    def _results(self, candidates: Sequence[Candidate]) -> Mapping[str, Any]:
+        if self._context is None:
+            return self._evaluate(candidates, cv=self._folds)
+        fits = len(candidates) * self._search.n_splits_
+        context = self._context.subcontext(task_name="pool", max_subtasks=fits, sequential_subtasks=False)
+        context.call_on_fit_task_begin(estimator=self._search)
+        results = self._evaluate(candidates, cv=self._folds, callback_ctx=context)
+        context.call_on_fit_task_end(estimator=self._search)
+        return results
+
+    def _score_name(self, results: Mapping[str, Any]) -> str:
+        """Which score is searched for."""
+        scores = [key.removeprefix("mean_test_") for key in results if key.startswith("mean_test_")]
+        return self._search.refit if self._search.refit in scores else scores[0]
+
+    def end(self) -> None:
+        """An error if no candidate of the whole search has a score."""
+        if self._scored == 0 and self._failure is not None:
+            raise self._failure
+        if self._context is not None:
+            self._context.call_on_fit_task_end(estimator=self._search)
+
+
+def standard_errors(scores: Floats[np.ndarray, "n k"]) -> Floats[np.ndarray, " n"]:
+    """Standard errors of mean scores over k folds, as far as candidates differ by them; NaN where a score is.
+
+    A fold that is hard for all moves all means alike: the median of the candidates' deviations is taken out of each
+    fold. Few folds tell a variance poorly: it is averaged with that of the median candidate.
+    """
+    k = scores.shape[1]
+    deviations = scores - scores.mean(axis=1, keepdims=True)
+    finite = np.isfinite(deviations).all(axis=1)
+    if k < 2 or not finite.any():
+        return np.full(len(scores), np.nan)
+    if finite.sum() > 1:
+        shared = np.median(deviations[finite], axis=0)
+        deviations = deviations - (shared - shared.mean())[None, :]
+    variances = (deviations**2).sum(axis=1) / (k - 1) / k
+    return np.sqrt((variances + np.median(variances[finite])) / 2)
