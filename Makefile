@@ -5,13 +5,14 @@ PEERS  := .venv-peers
 BIN    := $(VENV)/bin
 PIP    := -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test test-peers lint format bench paper clean
+.PHONY: help run test test-peers lint format bench bench-regret paper clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run     tune a model that reads handwritten digits, four trials at a time (out/digits.db, out/digits)"
 	@echo "make test    format, lint, types and tests"
 	@echo "make bench   speed beside BoTorch, in an environment of its own"
+	@echo "make bench-regret   regret beside BoTorch and Optuna; hours, resumable"
 	@echo "make paper   the paper's figures, table and claims (out/paper); about two hours on two cores, resumable"
 
 $(VENV)/made:
@@ -33,7 +34,7 @@ $(VENV)/dev: $(VENV)/made pyproject.toml constraints.txt
 $(PEERS)/made: pyproject.toml
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python $(PIP) torch==2.13.0
-	$(PEERS)/bin/python $(PIP) --editable . botorch==0.18.1 jax==0.10.2 pytest beartype hypothesis
+	$(PEERS)/bin/python $(PIP) --editable . botorch==0.18.1 optuna==5.0.0 ioh==0.3.22 jax==0.10.2 pytest beartype hypothesis
 	@touch $@
 
 # A real study in parallel processes; started again it goes on, or says (exit code 3) that it is complete.
@@ -58,6 +59,11 @@ test: lint
 bench: $(VENV)/run $(PEERS)/made
 	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/maximizers.py
+
+# Regret at equal evaluations; start it again to go on where it was stopped.
+bench-regret: $(VENV)/run $(PEERS)/made
+	$(BIN)/python $(PIP) ioh==0.3.22
+	$(BIN)/python bench/regret.py --processes 2
 
 # Agreement with BoTorch on the same base samples, in the environment that has it.
 test-peers: $(PEERS)/made

@@ -101,7 +101,7 @@ class PoolSampler(BaseSampler):
             others = [(other, _point(other, frame)) for other in trials if other.number != trial.number]
             seen = observe(frame, others, study.directions, avoid_failed=self._avoid_failed)
             point = _handed(trials, trial.number, self._q, seen)
-            if point is None or point in seen.running:
+            if point is None or point in [place for _, place in others]:
                 point = self._chosen(study, trials, trial, seen)
             _write(study, trial, PARAMS, {"space": frame.mark, "point": point})
         return frame.params(point)
@@ -134,10 +134,10 @@ class PoolSampler(BaseSampler):
         pool = choose(seen, min(1 << (size - 1).bit_length(), max(size, self._q)), way)  # few sizes to compile
         known = None if way.fill and not seen.avoided else seen.count
         _write(study, trial, POOL, {"space": seen.frame.mark, "first": first, "known": known, "members": pool})
-        now = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        running = [_point(other, seen.frame) for other in now if other.number != trial.number]
+        now = study.get_trials(deepcopy=False)
+        taken = [_point(other, seen.frame) for other in now if other.number != trial.number]
         ahead = [pool[(place + i) % len(pool)] for i in range(len(pool))]
-        return next((point for point in ahead if point not in running), ahead[0])  # others may have chosen meanwhile
+        return next((point for point in ahead if point not in taken), ahead[0])  # others may have chosen meanwhile
 
     def _seed_of(self, study: optuna.Study, trials: Sequence[FrozenTrial]) -> int:
         if self._seed is not None:

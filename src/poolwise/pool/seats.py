@@ -69,7 +69,7 @@ class MaxTable:
     """Seats for a max-type integrand: one shape for every pick, and a point's rows are made once."""
 
     field: Field
-    integrand: MaxType
+    integrand: Any
     pending: Float[np.ndarray, "w d"]
     normals: Float[np.ndarray, "m c"]  # a column for each pending point and each of the pool, and spare ones
 

@@ -19,7 +19,10 @@ from poolwise.study.workers import Engine, Given, Here, Objective, Threads, Work
 log = logging.getLogger(__name__)
 
 WORDS = ("here", "processes", "threads")
-ADAPTED = {("distributed.client", "Client"): ("poolwise.adapters.dask", "DaskExecutor")}  # by name: no host is imported
+ADAPTED = {  # by name: no host is imported
+    ("distributed.client", "Client"): ("poolwise.adapters.dask", "DaskExecutor"),
+    ("submitit.core.core", "Executor"): ("poolwise.adapters.submitit", "SubmititExecutor"),
+}
 
 
 def adapted(executor: Any) -> Any:
