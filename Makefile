@@ -34,7 +34,7 @@ $(VENV)/dev: $(VENV)/made pyproject.toml constraints.txt
 $(PEERS)/made: pyproject.toml
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python $(PIP) torch==2.13.0
-	$(PEERS)/bin/python $(PIP) --editable . botorch==0.18.1 optuna==5.0.0 ioh==0.3.22 jax==0.10.2 pytest beartype hypothesis
+	$(PEERS)/bin/python $(PIP) --editable . botorch==0.18.1 optuna==5.0.0 greenlet ioh==0.3.22 jax==0.10.2 pytest beartype hypothesis
 	@touch $@
 
 # A real study in parallel processes; started again it goes on, or says (exit code 3) that it is complete.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +91,7 @@ def _margins(
     """A margin, -arsinh(c / unit), for each constraint of which enough is known."""
     from poolwise.study.model import learn
 
+    plain = replace(definition, settings=replace(definition.settings, warp=False))  # a margin keeps its zero
     margins = []
     for name in names:
         known = [(row, found[name]) for row, found in zip(params, limits, strict=True) if name in found]
@@ -98,7 +99,7 @@ def _margins(
         unit = float(np.median(np.abs(values[values != 0.0])))
         held = -np.clip(np.arcsinh(values / (unit if np.isfinite(unit) else 1.0)), -FARTHEST, FARTHEST)
         rows = [Trial(0, row, "told", MOMENT, float(m)) for (row, _), m in zip(known, held, strict=True)]
-        if (model := learn(definition, rows)) is not None:
+        if (model := learn(plain, rows)) is not None:
             margins.append(margin_of(model))
     return margins
 
