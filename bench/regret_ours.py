@@ -38,6 +38,12 @@ INTEGRANDS: dict[str, Callable[[pw.Posterior, int], object]] = {
     "pi": lambda posterior, seed: pw.ProbabilityOfImprovement(best_expected(posterior)),
     "ucb": lambda posterior, seed: pw.UpperConfidenceBound(),
     "sr": lambda posterior, seed: pw.SimpleRegret(),
+    "logei": lambda posterior, seed: pw.LogExpectedImprovement(best_expected(posterior)),
+    "lognei": lambda posterior, seed: pw.LogNoisyExpectedImprovement.over(posterior),
+    "logpi": lambda posterior, seed: pw.LogProbabilityOfImprovement(best_expected(posterior)),
+    "gibbon": lambda posterior, seed: pw.MaxValueEntropy(pw.path_maxima(posterior, features=256, seed=seed).values),
+    "jes": lambda posterior, seed: pw.JointEntropySearch(*pw.path_maxima(posterior, features=256, seed=seed)),
+    "energy": lambda posterior, seed: pw.EnergyEntropy(),
 }
 
 
@@ -55,8 +61,7 @@ def default(task: Task, seed: int) -> Player:
     def choose(X: np.ndarray, y: np.ndarray) -> np.ndarray:
         posterior = known(task, X, y)
         model = study_model.Model(posterior, Scale(1.0, 1.0, 0.0, 1.0), definition, [], y)
-        worth = study_model._integrand(definition.settings, model)
-        return pw.propose(posterior, worth, POOL, seed=seed_of(seed, len(X))).pool
+        return study_model.proposed(model, POOL, seed=seed_of(seed, len(X))).pool
 
     return choose
 
@@ -79,9 +84,23 @@ def proposing(integrand: Callable[[pw.Posterior, int], object], **options: objec
     return method
 
 
+def thompson(task: Task, seed: int) -> Player:
+    definition = definition_of(task, seed)
+
+    def choose(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        posterior = learned(definition, X, y) if task.noise is None else known(task, X, y)
+        if posterior is None:
+            return suggested(definition, X, y)
+        return pw.thompson(posterior, POOL, seed=seed_of(seed, len(X))).pool
+
+    return choose
+
+
 METHODS: dict[str, Method] = {
     "default": default,
     **{name: proposing(integrand) for name, integrand in INTEGRANDS.items()},
+    "kg": proposing(lambda posterior, seed: pw.KnowledgeGradient(), maximizer=pw.OneShot()),
+    "thompson": thompson,
     "random": random,
 }
 

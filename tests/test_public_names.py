@@ -64,6 +64,7 @@ NAMES = [
     "UpperConfidenceBound",
     "VersionError",
     "__version__",
+    "balanced",
     "exact",
     "expectation",
     "fit",

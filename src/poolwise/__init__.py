@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .maximizers.random_search import RandomSearch as RandomSearch
     from .maximizers.stochastic import Stochastic as Stochastic
     from .pool.ascent import Ascent as Ascent
+    from .pool.balance import balanced as balanced
     from .pool.draws import Maxima as Maxima
     from .pool.draws import path_maxima as path_maxima
     from .pool.draws import thompson as thompson
@@ -134,6 +135,7 @@ _HOMES = {
     "TwoStepExpectedImprovement": "acquisition.lookahead",
     "UpperConfidenceBound": "acquisition.integrand",
     "VersionError": "study.errors",
+    "balanced": "pool.balance",
     "expectation": "acquisition.expectation",
     "fit": "learning",
     "integrand": "acquisition.integrand",

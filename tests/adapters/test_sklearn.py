@@ -217,7 +217,7 @@ def test_lists_hold_anything():
         (("a", "b"), Choice([0, 1])),
         ([True, False], Choice([0, 1])),
     ],
-    ids=str,
+    ids=range(11),
 )
 def test_what_a_space_may_be_written_as(given, parameter):
     """Parameters of ours, SciPy's even distributions, lists, and ranges with a prior."""

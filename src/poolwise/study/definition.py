@@ -18,7 +18,7 @@ from poolwise.version import __version__
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 RESERVED = {*BEFORE, *AFTER, "request_id", "lease"}
-ACQUISITIONS = ("ei", "pi", "ucb", "mean", "fill")
+ACQUISITIONS = ("balanced", "ei", "nei", "pi", "ucb", "mean", "fill")
 EXPIRED = ("ask", "fail")
 ROOT3 = math.sqrt(3)  # the paper's
 
@@ -30,14 +30,15 @@ Direction = Literal["minimize", "maximize"]
 class Settings:
     """How pools are chosen; part of the stored study.
 
-    `acquisition` is "ei" or "pi", both over the best expected outcome so far, "ucb" (with `beta`, see
+    `acquisition` is "balanced", half of a pool where outcomes may be high and half where they tell most about the best
+    place; "ei" or "pi" over the best expected outcome so far, "nei" over the unknown best; "ucb" (with `beta`, see
     `UpperConfidenceBound`), "mean", or "fill" for pools that fill the space evenly and ask no model. `model_trials` is
     how many told trials the model takes at most: with more it takes the best, the latest and a spread of the others.
     `expired` says what becomes of a trial whose lease has run out: "ask" hands it out again, "fail" fails it. `warp`
     lets the model warp outcomes by a power where the evidence says so; improvement then counts on the warped scale.
     """
 
-    acquisition: str = "ei"
+    acquisition: str = "balanced"
     beta: Number = ROOT3
     model_trials: Number = 500
     expired: str = "ask"

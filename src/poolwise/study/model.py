@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from poolwise.acquisition.integrand import (
-    ExpectedImprovement,
-    ProbabilityOfImprovement,
-    SimpleRegret,
-    UpperConfidenceBound,
-)
+from poolwise.acquisition.integrand import ProbabilityOfImprovement, SimpleRegret, UpperConfidenceBound
+from poolwise.acquisition.log_space import LogExpectedImprovement
+from poolwise.acquisition.noisy import LogNoisyExpectedImprovement
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.errors import InputError
 from poolwise.learning import fit
-from poolwise.pool.proposal import propose
+from poolwise.pool.balance import balanced
+from poolwise.pool.proposal import Proposal, propose
 from poolwise.programs import keep_programs
 from poolwise.study.allowed import Allowed, Level, Tried
 from poolwise.study.definition import Definition, Settings
@@ -110,12 +108,11 @@ def choose(
     model = learn(definition, trials)
     assert model is not None
     waiting = place(definition.space, [trial for trial in trials if trial.state == "pending"])[1]
-    worth = _integrand(definition.settings, model)
 
     def found(level: Level | None) -> Float[np.ndarray, "p d"]:
         allowed = Allowed(definition.space, tried, level)
         try:
-            pool = propose(model.posterior, worth, q, pending=waiting, domain=allowed, seed=seed).pool
+            pool = proposed(model, q, pending=waiting, domain=allowed, seed=seed).pool
         except InputError as error:  # fewer than q points are left
             log.info("study: %s", error)
             return np.zeros((0, definition.space.dimension))
@@ -180,21 +177,30 @@ def _fitted(
     return fit(U, outcomes, noise=variances)
 
 
-def _integrand(settings: Settings, model: Model) -> Any:
-    best = _best_expected(model)
+def proposed(model: Model, q: int, **options: Any) -> Proposal:
+    """A pool by the study's acquisition function; `options` are those of `propose`."""
+    settings, posterior = model.definition.settings, model.posterior
+    if settings.acquisition == "balanced":
+        return balanced(posterior, q, **options)
+    return propose(posterior, _integrand(settings, posterior), q, **options)
+
+
+def _integrand(settings: Settings, posterior: Posterior) -> Any:
+    spread = float(posterior.process.kernel.amplitude)
     match settings.acquisition:
         case "ei":
-            return ExpectedImprovement(best)
+            return LogExpectedImprovement(_best_expected(posterior), spread)
+        case "nei":
+            return LogNoisyExpectedImprovement.over(posterior)
         case "pi":
-            return ProbabilityOfImprovement(best)
+            return ProbabilityOfImprovement(_best_expected(posterior), spread=spread)
         case "mean":
             return SimpleRegret()
     return UpperConfidenceBound(settings.beta)
 
 
-def _best_expected(model: Model) -> float:
+def _best_expected(posterior: Posterior) -> float:
     """The best expected outcome among told trials, y - noise K^-1 (y - mean); the best observed may be a lucky one."""
-    posterior = model.posterior
     weights = np.asarray(posterior.weights)[np.asarray(posterior.data.live)]
     return float(np.max(posterior.y - posterior.noise * weights))
 

@@ -1,0 +1,56 @@
+"""Balanced pools: two halves, each the choice of its own acquisition function beside the other."""
+
+import numpy as np
+import pytest
+
+import poolwise as pw
+
+
+@pytest.fixture(scope="module")
+def belief():
+    rng = np.random.default_rng(0)
+    X = rng.random((10, 2))
+    return pw.GaussianProcess(pw.Matern52(0.4), noise=1e-3).condition(X, np.sin(5 * X).sum(axis=1))
+
+
+def test_half_is_by_bound_and_half_by_information(belief):
+    pool = pw.balanced(belief, 4, seed=3).pool
+
+    high = pw.propose(belief, pw.UpperConfidenceBound(), 2, seed=3).pool
+    paths = pw.path_maxima(belief, 16, features=256, seed=3)
+    telling = pw.propose(belief, pw.JointEntropySearch(*paths), 2, pending=high, seed=3).pool
+
+    assert np.array_equal(np.concatenate([high, telling]), pool)
+
+
+def test_single_points_take_turns(belief):
+    """By the number of points that are known or pending: also asynchronous studies get both kinds."""
+    first, second = (pw.balanced(belief, 1, pending=pending).pool for pending in (None, [[0.1, 0.9]]))
+
+    assert np.array_equal(first, pw.propose(belief, pw.UpperConfidenceBound(), 1).pool)
+    assert not np.array_equal(second, pw.propose(belief, pw.UpperConfidenceBound(), 1, pending=[[0.1, 0.9]]).pool)
+
+
+def test_what_the_proposal_says(belief):
+    proposal = pw.balanced(belief, 3)
+    best = pw.expectation(pw.SimpleRegret(), belief, proposal.pool, samples=2**13)
+
+    assert proposal.value == pytest.approx(best.value, abs=4 * (best.error + proposal.error))
+    assert proposal.contributions.shape == (3,) and (proposal.contributions >= 0).all()
+    assert proposal.random_value < proposal.value
+    assert np.array_equal(proposal.pool, pw.balanced(belief, 3).pool)
+
+
+def test_over_a_domain_all_points_can_be_run_and_differ(belief):
+    space = pw.Space({"a": pw.Int(0, 3), "b": pw.Int(0, 2)})
+
+    pool = pw.balanced(belief, 6, domain=space).pool
+
+    assert np.array_equal(pool, space.snap(pool))
+    assert 6 == len(np.unique(pool, axis=0))
+
+
+@pytest.mark.parametrize("arguments", [{"q": 0}, {"q": 2, "pending": [[0.1]]}])
+def test_bad_arguments_are_refused(belief, arguments):
+    with pytest.raises(pw.InputError):
+        pw.balanced(belief, **arguments)
