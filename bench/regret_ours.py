@@ -18,6 +18,7 @@ from regret_play import Method, Player, play
 from regret_tasks import POOL, Task, load, seed_of
 
 import poolwise as pw
+from poolwise.pool.balance import best_expected
 from poolwise.study import model as study_model
 from poolwise.study.definition import Definition, Settings
 from poolwise.study.scaling import Scale
@@ -25,11 +26,6 @@ from poolwise.study.suggest import suggest
 from poolwise.study.trial import Trial
 
 PACKAGES = ("poolwise", "jax", "ioh")
-
-
-def best_expected(posterior: pw.Posterior) -> float:
-    """The highest posterior mean at an observed point: the best observed outcome may be a lucky one."""
-    return float(np.max(np.asarray(posterior(posterior.X).mean)))
 
 
 # From the posterior and a seed to what a pool is worth.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import poolwise as pw
+from poolwise.pool.balance import hopeful
 
 
 @pytest.fixture(scope="module")
@@ -16,19 +17,29 @@ def belief():
 def test_half_is_by_bound_and_half_by_information(belief):
     pool = pw.balanced(belief, 4, seed=3).pool
 
-    high = pw.propose(belief, pw.UpperConfidenceBound(), 2, seed=3).pool
+    high = pw.propose(belief, hopeful(belief), 2, seed=3).pool
     paths = pw.path_maxima(belief, 16, features=256, seed=3)
     telling = pw.propose(belief, pw.JointEntropySearch(*paths), 2, pending=high, seed=3).pool
 
     assert np.array_equal(np.concatenate([high, telling]), pool)
 
 
+def test_short_lengthscales_are_explored_and_long_ones_climbed():
+    X, y = [[0.1, 0.2], [0.8, 0.5], [0.4, 0.9]], [0.0, 1.0, 0.5]
+    short, long = (pw.GaussianProcess(pw.Matern52([0.2, size]), noise=0.04).condition(X, y) for size in (0.8, 1.2))
+
+    assert isinstance(hopeful(short), pw.UpperConfidenceBound)
+    assert isinstance(hopeful(long), pw.ProbabilityOfImprovement)
+    assert hopeful(long).threshold == pytest.approx(np.max(long(X).mean))
+    assert hopeful(long).threshold < 1.0
+
+
 def test_single_points_take_turns(belief):
     """By the number of points that are known or pending: also asynchronous studies get both kinds."""
     first, second = (pw.balanced(belief, 1, pending=pending).pool for pending in (None, [[0.1, 0.9]]))
 
-    assert np.array_equal(first, pw.propose(belief, pw.UpperConfidenceBound(), 1).pool)
-    assert not np.array_equal(second, pw.propose(belief, pw.UpperConfidenceBound(), 1, pending=[[0.1, 0.9]]).pool)
+    assert np.array_equal(first, pw.propose(belief, hopeful(belief), 1).pool)
+    assert not np.array_equal(second, pw.propose(belief, hopeful(belief), 1, pending=[[0.1, 0.9]]).pool)
 
 
 def test_what_the_proposal_says(belief):
@@ -37,7 +48,6 @@ def test_what_the_proposal_says(belief):
 
     assert proposal.value == pytest.approx(best.value, abs=4 * (best.error + proposal.error))
     assert proposal.contributions.shape == (3,) and (proposal.contributions >= 0).all()
-    assert proposal.random_value < proposal.value
     assert np.array_equal(proposal.pool, pw.balanced(belief, 3).pool)
 
 

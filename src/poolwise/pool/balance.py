@@ -1,7 +1,8 @@
 """Balanced pools: half of the points where outcomes may be high, half where they tell most about the maximum.
 
-Points by upper confidence bound find new hills soon but learn little about the top of one; points by joint entropy
-search learn where the top is but are slow to look elsewhere. The second half counts the first as pending.
+The hopeful half looks for new hills by upper confidence bound where lengthscales are so short that the cube can hold
+many; where they are longer it climbs the hill that is known, by probability of improvement over the best expected
+outcome. The other half, by joint entropy search, learns where the top is; it counts the first as pending.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from poolwise import checks
 from poolwise.acquisition.information import JointEntropySearch
-from poolwise.acquisition.integrand import SimpleRegret, UpperConfidenceBound
+from poolwise.acquisition.integrand import ProbabilityOfImprovement, SimpleRegret, UpperConfidenceBound
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.checks import Numbers
 from poolwise.pool.ascent import Ascent
@@ -23,6 +24,7 @@ from poolwise.pool.draws import path_maxima
 from poolwise.pool.judge import best_random, judge
 from poolwise.pool.proposal import Proposal, propose
 
+SHORT = 0.3  # lengthscales below this many diagonals of the cube, by their geometric mean: it can hold many hills
 PATHS = 16  # functions drawn from the belief, whose maxima the second half learns about
 FEATURES = 256  # random waves of each
 
@@ -30,9 +32,10 @@ FEATURES = 256  # random waves of each
 def balanced(
     posterior: Posterior, q: int, *, pending: Numbers | None = None, domain: Domain | None = None, seed: int = 0
 ) -> Proposal:
-    """Choose q points, half by `UpperConfidenceBound` and half by `JointEntropySearch`: what a `Study` does.
+    """Choose q points, half where outcomes may be high and half where they tell most about the maximum.
 
-    An odd point goes to the one or the other in turn, by the number of observations and pending points. `value` is the
+    It is what a `Study` does. The first half is by `UpperConfidenceBound` where lengthscales are short, and else by
+    `ProbabilityOfImprovement`; the second by `JointEntropySearch`. An odd point goes to the one or the other in turn, by the number of observations and pending points. `value` is the
     expected best outcome of the pool, and what its points contribute is in that unit.
 
     >>> from poolwise import GaussianProcess, Matern52
@@ -50,7 +53,7 @@ def balanced(
     high = (q + (len(posterior.y) + len(waiting) + 1) % 2) // 2
     pool, cost = waiting[:0], 0
     if high:
-        found = propose(posterior, UpperConfidenceBound(), high, pending=waiting, **options)
+        found = propose(posterior, hopeful(posterior), high, pending=waiting, **options)
         pool, cost = found.pool, found.evaluations
     if q > high:
         telling = JointEntropySearch(*path_maxima(posterior, PATHS, features=FEATURES, **options))
@@ -68,3 +71,18 @@ def balanced(
         time.perf_counter() - began,
         lambda: best_random(SimpleRegret(), posterior, q, waiting, seed, ground),
     )
+
+
+def hopeful(posterior: Posterior) -> UpperConfidenceBound | ProbabilityOfImprovement:
+    """The integrand of the first half."""
+    kernel = posterior.process.kernel
+    lengths = np.broadcast_to(np.asarray(kernel.lengthscale), (posterior.dimension,))
+    if np.exp(np.mean(np.log(lengths))) < SHORT * np.sqrt(len(lengths)):
+        return UpperConfidenceBound()
+    return ProbabilityOfImprovement(best_expected(posterior), spread=float(kernel.amplitude))
+
+
+def best_expected(posterior: Posterior) -> float:
+    """The best expected outcome of observed points, y - noise K^-1 (y - mean); the best observed may be a lucky one."""
+    weights = np.asarray(posterior.weights)[np.asarray(posterior.data.live)]
+    return float(np.max(posterior.y - posterior.noise * weights))

@@ -18,7 +18,7 @@ from poolwise.acquisition.noisy import LogNoisyExpectedImprovement
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.errors import InputError
 from poolwise.learning import fit
-from poolwise.pool.balance import balanced
+from poolwise.pool.balance import balanced, best_expected
 from poolwise.pool.proposal import Proposal, propose
 from poolwise.programs import keep_programs
 from poolwise.study.allowed import Allowed, Level, Tried
@@ -189,20 +189,14 @@ def _integrand(settings: Settings, posterior: Posterior) -> Any:
     spread = float(posterior.process.kernel.amplitude)
     match settings.acquisition:
         case "ei":
-            return LogExpectedImprovement(_best_expected(posterior), spread)
+            return LogExpectedImprovement(best_expected(posterior), spread)
         case "nei":
             return LogNoisyExpectedImprovement.over(posterior)
         case "pi":
-            return ProbabilityOfImprovement(_best_expected(posterior), spread=spread)
+            return ProbabilityOfImprovement(best_expected(posterior), spread=spread)
         case "mean":
             return SimpleRegret()
     return UpperConfidenceBound(settings.beta)
-
-
-def _best_expected(posterior: Posterior) -> float:
-    """The best expected outcome among told trials, y - noise K^-1 (y - mean); the best observed may be a lucky one."""
-    weights = np.asarray(posterior.weights)[np.asarray(posterior.data.live)]
-    return float(np.max(posterior.y - posterior.noise * weights))
 
 
 def _different(U: Float[np.ndarray, "p d"]) -> Float[np.ndarray, "r d"]:
