@@ -5,6 +5,7 @@ that differentiates to more digits than 32 bits have opens `jax.enable_x64(True)
 """
 
 import json
+import signal
 from pathlib import Path
 
 import jax
@@ -12,6 +13,10 @@ import numpy as np
 import pytest
 
 import poolwise as pw
+
+# A shell lets what it runs in the background ignore Ctrl-C, and so would processes that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ORACLES = json.loads((Path(__file__).parent / "data" / "oracles.json").read_text())
 

@@ -15,11 +15,11 @@ def belief():
 
 
 def test_half_is_by_bound_and_half_by_information(belief):
-    pool = pw.balanced(belief, 4, seed=3).pool
+    pool = pw.balanced(belief, 2, seed=3).pool
 
-    high = pw.propose(belief, hopeful(belief), 2, seed=3).pool
+    high = pw.propose(belief, hopeful(belief), 1, seed=3).pool
     paths = pw.path_maxima(belief, 16, features=256, seed=3)
-    telling = pw.propose(belief, pw.JointEntropySearch(*paths), 2, pending=high, seed=3).pool
+    telling = pw.propose(belief, pw.JointEntropySearch(*paths), 1, pending=high, seed=3).pool
 
     assert np.array_equal(np.concatenate([high, telling]), pool)
 
@@ -43,21 +43,21 @@ def test_single_points_take_turns(belief):
 
 
 def test_what_the_proposal_says(belief):
-    proposal = pw.balanced(belief, 3)
+    proposal = pw.balanced(belief, 2)
     best = pw.expectation(pw.SimpleRegret(), belief, proposal.pool, samples=2**13)
 
     assert proposal.value == pytest.approx(best.value, abs=4 * (best.error + proposal.error))
-    assert proposal.contributions.shape == (3,) and (proposal.contributions >= 0).all()
-    assert np.array_equal(proposal.pool, pw.balanced(belief, 3).pool)
+    assert proposal.contributions.shape == (2,) and (proposal.contributions >= 0).all()
+    assert np.array_equal(proposal.pool, pw.balanced(belief, 2).pool)
 
 
 def test_over_a_domain_all_points_can_be_run_and_differ(belief):
     space = pw.Space({"a": pw.Int(0, 3), "b": pw.Int(0, 2)})
 
-    pool = pw.balanced(belief, 6, domain=space).pool
+    pool = pw.balanced(belief, 2, domain=space).pool
 
     assert np.array_equal(pool, space.snap(pool))
-    assert 6 == len(np.unique(pool, axis=0))
+    assert 2 == len(np.unique(pool, axis=0))
 
 
 @pytest.mark.parametrize("arguments", [{"q": 0}, {"q": 2, "pending": [[0.1]]}])

@@ -46,6 +46,9 @@ class LogMaxType(MaxType):
     def pooled(self, scores: Float[Array, "r q m"]) -> Float[Array, "r m"]:
         return fat_max(scores)
 
+    def __call__(self, y: Float[Array, " q"], mean: Float[Array, " q"]) -> Float[Array, ""]:
+        return fat_max(self.score(y, mean)[None, :, None])[0, 0]
+
 
 @pytree
 class LogExpectedImprovement(LogMaxType):

@@ -35,13 +35,9 @@ def balanced(
     """Choose q points, half where outcomes may be high and half where they tell most about the maximum.
 
     It is what a `Study` does. The first half is by `UpperConfidenceBound` where lengthscales are short, and else by
-    `ProbabilityOfImprovement`; the second by `JointEntropySearch`. An odd point goes to the one or the other in turn, by the number of observations and pending points. `value` is the
-    expected best outcome of the pool, and what its points contribute is in that unit.
-
-    >>> from poolwise import GaussianProcess, Matern52
-    >>> posterior = GaussianProcess(Matern52(0.3), noise=1e-4).condition([[0.2], [0.6]], [0.0, 1.0])
-    >>> balanced(posterior, q=2).pool.shape
-    (2, 1)
+    `ProbabilityOfImprovement`; the second by `JointEntropySearch`. An odd point goes to the one or the other in turn,
+    by the number of observations and pending points. `value` is the expected best outcome of the pool, and what its
+    points contribute is in that unit.
     """
     began = time.perf_counter()
     checks.kind("posterior", posterior, Posterior, "give what fit(X, y) or GaussianProcess(...).condition returns.")

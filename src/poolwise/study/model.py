@@ -31,7 +31,7 @@ from poolwise.study.warping import likely_power
 
 log = logging.getLogger(__name__)
 
-WORTHWHILE = 1.0  # nats of evidence that a warping must gain
+WORTHWHILE = 2.0  # nats of evidence that a warping must gain
 BOLD = 4  # after a failure, one trial of so many may be one that is not sure to succeed
 
 
