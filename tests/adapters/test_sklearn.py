@@ -169,7 +169,10 @@ def test_pools_are_scored_on_the_same_folds():
     assert len({a for a, _ in scores}) > 1
 
 
-@pytest.mark.parametrize("refit, sign", [("low", -1), ("high", 1), (False, 1)])
+@pytest.mark.parametrize(
+    "refit, sign",
+    [("low", -1), pytest.param("high", 1, marks=pytest.mark.slow), pytest.param(False, 1, marks=pytest.mark.slow)],
+)
 def test_one_of_several_scores_is_searched_for(refit, sign):
     """The one that `refit` names, or the first."""
     scoring = {"high": lambda m, X, y: math.log10(m.C), "low": lambda m, X, y: -math.log10(m.C)}

@@ -23,6 +23,7 @@ EXPIRED = ("ask", "fail")
 ROOT3 = math.sqrt(3)  # the paper's
 
 Number: TypeAlias = Any  # checked here, with a message
+Flag: TypeAlias = Any  # likewise
 Direction = Literal["minimize", "maximize"]
 
 
@@ -42,7 +43,7 @@ class Settings:
     beta: Number = ROOT3
     model_trials: Number = 500
     expired: str = "ask"
-    warp: bool = True
+    warp: Flag = True
 
     def __post_init__(self) -> None:
         _option("acquisition", self.acquisition, ACQUISITIONS)

@@ -1,0 +1,93 @@
+"""Warped outcomes: a monotone map there and back, chosen by evidence; predictions stay in the unit of the user."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolwise import Float, InputError, Settings, Study
+from poolwise.study.scaling import scale_of
+from poolwise.study.warping import HIGHEST, LOWEST, likely_power, log_slope, unwarp, warp
+
+powers = st.floats(LOWEST, HIGHEST)
+
+
+@settings(max_examples=60, deadline=None)
+@given(power=powers, z=st.lists(st.floats(-15, 15), min_size=2, max_size=8, unique=True))
+def test_warping_keeps_the_order_and_can_be_undone(power, z):
+    z = np.sort(np.array(z))
+
+    assert (np.diff(warp(z, power)) >= 0).all()
+    assert np.allclose(unwarp(warp(z, power), power), z, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("power", [-2.0, 0.0, 1.0, 2.0, 3.3])
+def test_slope_is_that_of_differences(power):
+    z = np.array([-4.0, -0.5, 0.3, 5.0])
+
+    differences = (warp(z + 1e-6, power) - warp(z - 1e-6, power)) / 2e-6
+
+    assert np.exp(log_slope(z, power)) == pytest.approx(differences, rel=1e-6)
+
+
+def test_a_power_of_one_changes_nothing():
+    z = np.array([-3.0, 0.0, 2.5])
+
+    assert warp(z, 1.0) == pytest.approx(z, abs=1e-15)
+
+
+def test_likely_powers():
+    """Gaussian outcomes are left about as they are; a long bad tail is drawn in, a long good one too."""
+    rng = np.random.default_rng(0)
+    plain, skewed = rng.standard_normal(400), rng.exponential(2.0, 400)
+
+    assert abs(likely_power(plain) - 1) < 0.3
+    assert likely_power(1 - skewed) > 1.5
+    assert likely_power(skewed - 1) < 0.5
+
+
+def test_a_scale_with_a_power_goes_there_and_back():
+    values = np.array([1.0, 5.0, 20.0, 300.0, 2.0, 7.0])
+    scale = scale_of(values, maximize=False)
+    warped = type(scale)(scale.sign, scale.unit, scale.centre, scale.spread, 1.8)
+    inner = values[values < 100]
+
+    assert warped.values(warped.outcomes(inner)) == pytest.approx(inner)
+    assert np.argsort(warped.outcomes(values)).tolist() == np.argsort(-values).tolist()
+    small = 1e-4 * np.ones(len(inner))
+    near = warped.deviations(warped.outcomes(inner), small)
+    assert near == pytest.approx(1e-4 * scale.unit * scale.spread / np.exp(warped.log_slopes(inner)), rel=1e-3)
+    assert np.isnan(warped.variances(inner, np.full(len(inner), np.nan))).all()
+
+
+@pytest.fixture(scope="module")
+def bent():
+    """Told trials of a function that falls from ten thousand to one."""
+    study = Study(space={"x": Float(0, 1), "y": Float(0, 1)}, minimize="loss")
+    for x, y in np.random.default_rng(1).random((20, 2)):
+        study.add({"x": x, "y": y}, float(np.exp(9 * np.hypot(x - 0.3, y - 0.6))))
+    return study
+
+
+def test_evidence_warps_badly_scaled_outcomes(bent):
+    model = bent.model()
+    told = np.array([trial.value for trial in model.trials])
+
+    mean, deviation = model.predict([trial.params for trial in model.trials])
+
+    assert model.scale.power > 1.2
+    assert np.median(np.abs(mean / told - 1)) < 0.2
+    assert (deviation > 0).all()
+
+
+def test_warping_can_be_left_out(bent):
+    plain = Study(space=bent.space, minimize="loss", settings=Settings(warp=False))
+    for trial in bent.trials:
+        plain.add(trial.params, trial.value)
+
+    assert 1.0 == plain.model().scale.power
+
+
+def test_warp_is_true_or_false():
+    with pytest.raises(InputError, match="warp: expected true or false"):
+        Settings(warp=1)
