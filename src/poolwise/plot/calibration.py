@@ -27,7 +27,7 @@ def calibration(study: Study) -> Any:
     scale = belief.model.scale
     mean, deviation = leave_one_out(belief.model.posterior)
     observed, predicted = scale.values(belief.model.outcomes), scale.values(mean)
-    errors = scale.deviations(mean, WIDE * deviation)
+    bounds = np.sort([scale.values(mean + side * WIDE * deviation) for side in (-1.0, 1.0)], axis=0)
     off = np.abs(belief.model.outcomes - mean) / deviation
     inside, n = off <= WIDE, len(off)
     figure, axes = new_figure(size=(4.8, 4.9))
@@ -40,10 +40,10 @@ def calibration(study: Study) -> Any:
     ):
         if some.any():
             style = {"color": colour, "mec": "white", "mew": 0.5, "label": label, "zorder": 3}
-            axes.vlines(observed[some], (predicted - errors)[some], (predicted + errors)[some], colour, **bars)
+            axes.vlines(observed[some], *bounds[:, some], colour, **bars)
             axes.plot(observed[some], predicted[some], marker, ms=5 if n <= MANY else 3.5, **style)
     objective = belief.record.definition.objective
-    axes.set(xlim=ends, ylim=_tall(ends, predicted, errors))
+    axes.set(xlim=ends, ylim=_tall(ends, bounds))
     axes.set_xlabel(look.full(f"{objective}, told{_compressed(belief)}"))
     axes.set_ylabel(look.full(f"{objective}, predicted from the other trials"))
     counts = [int((off <= width).sum()) for width in (1.0, WIDE)]
@@ -78,10 +78,8 @@ def leave_one_out(posterior: Posterior) -> tuple[Float[np.ndarray, " n"], Float[
     return posterior.y - np.asarray(posterior.weights)[live] / precision, 1 / np.sqrt(precision)
 
 
-def _tall(
-    ends: tuple[float, float], predicted: Float[np.ndarray, " n"], errors: Float[np.ndarray, " n"]
-) -> tuple[float, float]:
+def _tall(ends: tuple[float, float], bounds: Float[np.ndarray, "2 n"]) -> tuple[float, float]:
     """The range of predictions: the told values' and most of the error bars, but no bar may crush the rest."""
     room = 0.6 * (ends[1] - ends[0])
-    low, high = look.padded_limits(float((predicted - errors).min()), float((predicted + errors).max()), share=0.03)
+    low, high = look.padded_limits(float(bounds[0].min()), float(bounds[1].max()), share=0.03)
     return max(min(ends[0], low), ends[0] - room), min(max(ends[1], high), ends[1] + room)
