@@ -80,6 +80,6 @@ def leave_one_out(posterior: Posterior) -> tuple[Float[np.ndarray, " n"], Float[
 
 def _tall(ends: tuple[float, float], bounds: Float[np.ndarray, "2 n"]) -> tuple[float, float]:
     """The range of predictions: the told values' and most of the error bars, but no bar may crush the rest."""
-    room = 0.6 * (ends[1] - ends[0])
-    low, high = look.padded_limits(float(bounds[0].min()), float(bounds[1].max()), share=0.03)
-    return max(min(ends[0], low), ends[0] - room), min(max(ends[1], high), ends[1] + room)
+    width = ends[1] - ends[0]
+    low, high = float(bounds[0].min()) - 0.03 * width, float(bounds[1].max()) + 0.03 * width
+    return max(min(ends[0], low), ends[0] - 0.6 * width), min(max(ends[1], high), ends[1] + 0.6 * width)
