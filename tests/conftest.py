@@ -21,6 +21,15 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 ORACLES = json.loads((Path(__file__).parent / "data" / "oracles.json").read_text())
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_programs():
+    """A compiled program holds memory maps, of which Linux allows a process 65,530: beyond that it crashes."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > 20_000:
+        jax.clear_caches()
+
+
 @pytest.fixture(autouse=True)
 def strict_shapes():
     """A vector never broadcasts against a matrix by accident."""
