@@ -31,7 +31,9 @@ PACKAGES = ("poolwise", "jax", "ioh")
 # From the posterior and a seed to what a pool is worth.
 INTEGRANDS: dict[str, Callable[[pw.Posterior, int], object]] = {
     "ei": lambda posterior, seed: pw.ExpectedImprovement(best_expected(posterior)),
-    "pi": lambda posterior, seed: pw.ProbabilityOfImprovement(best_expected(posterior)),
+    "pi": lambda posterior, seed: pw.ProbabilityOfImprovement(
+        best_expected(posterior), spread=float(posterior.process.kernel.amplitude)
+    ),
     "ucb": lambda posterior, seed: pw.UpperConfidenceBound(),
     "sr": lambda posterior, seed: pw.SimpleRegret(),
     "logei": lambda posterior, seed: pw.LogExpectedImprovement(best_expected(posterior)),
@@ -92,11 +94,36 @@ def thompson(task: Task, seed: int) -> Player:
     return choose
 
 
+def mixed(*parts: tuple[str, int]) -> Method:
+    """A pool of which each part climbs its own integrand, with the parts before it pending."""
+
+    def method(task: Task, seed: int) -> Player:
+        definition = definition_of(task, seed)
+
+        def choose(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+            draw = seed_of(seed, len(X))
+            posterior = learned(definition, X, y) if task.noise is None else known(task, X, y)
+            if posterior is None:
+                return suggested(definition, X, y)
+            pool = np.zeros((0, task.dimension))
+            for name, count in parts:
+                worth = INTEGRANDS[name](posterior, draw)
+                pool = np.concatenate([pool, pw.propose(posterior, worth, count, pending=pool, seed=draw).pool])
+            return pool
+
+        return choose
+
+    return method
+
+
 METHODS: dict[str, Method] = {
     "default": default,
     **{name: proposing(integrand) for name, integrand in INTEGRANDS.items()},
     "kg": proposing(lambda posterior, seed: pw.KnowledgeGradient(), maximizer=pw.OneShot()),
     "thompson": thompson,
+    "ucb4+jes4": mixed(("ucb", 4), ("jes", 4)),
+    "ucb6+jes2": mixed(("ucb", 6), ("jes", 2)),
+    "pi4+jes4": mixed(("pi", 4), ("jes", 4)),
     "random": random,
 }
 

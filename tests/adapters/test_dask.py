@@ -12,6 +12,7 @@ from pathlib import Path
 import dask
 import pytest
 from distributed import Client, Future, LocalCluster
+from tests.adapters.trouble import reasons, troubled
 
 from poolwise.adapters.dask import DaskExecutor
 from poolwise.errors import InputError
@@ -35,40 +36,6 @@ def client():
     """Two worker processes with four threads each; workers that die are replaced by Dask itself."""
     with cluster(2, 4) as engine, Client(engine) as client:
         yield client
-
-
-@pytest.fixture
-def study():
-    with Study(space={"x": Float(0, 1)}, minimize="loss", settings=FILL) as study:
-        yield study
-
-
-def reasons(study):
-    return [trial.reason for trial in study.trials if trial.state == "failed"]
-
-
-KILLED = (10, 31)  # the calls that kill their worker
-
-
-def troubled(folder, wait):
-    """An objective of which every fifth call fails, and two calls kill their worker; a file for each call counts."""
-
-    def objective(x):
-        call = len(os.listdir(folder))
-        while True:  # a number of its own for each call, whichever process makes it
-            try:
-                os.close(os.open(folder / str(call), os.O_CREAT | os.O_EXCL))
-                break
-            except FileExistsError:
-                call += 1
-        time.sleep(wait)
-        if call in KILLED:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if call % 5 == 4:
-            raise ArithmeticError(f"no convergence in call {call}")
-        return (x - 0.37) ** 2 + float("jax" in sys.modules)
-
-    return objective
 
 
 @pytest.mark.parametrize("settings", [FILL, pytest.param(Settings(), marks=pytest.mark.slow)], ids=["fill", "model"])

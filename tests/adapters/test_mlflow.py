@@ -1,12 +1,9 @@
 """The example of tracking: every trial is a nested run of MLflow, once."""
 
-import importlib.util
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "mlflow"
 CODE = """
@@ -18,7 +15,6 @@ for trials in (2, 3):  # a run, and one that goes on
 """
 
 
-@pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="mlflow-skinny is not installed")
 def test_trials_are_nested_runs(tmp_path):
     """Parameters, values and reasons are there, under one run of the study, also after a second run."""
     done = subprocess.run(

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.adapters.trouble import reasons, troubled
 
 from poolwise.errors import InputError
 from poolwise.space.parameters import Float
@@ -73,40 +74,6 @@ def cluster():
     finally:
         ray.shutdown()
         head.communicate("", timeout=30)
-
-
-@pytest.fixture
-def study():
-    with Study(space={"x": Float(0, 1)}, minimize="loss", settings=FILL) as study:
-        yield study
-
-
-def reasons(study):
-    return [trial.reason for trial in study.trials if trial.state == "failed"]
-
-
-KILLED = (10, 31)  # the calls that kill their worker
-
-
-def troubled(folder, wait):
-    """An objective of which every fifth call fails, and two calls kill their worker; a file for each call counts."""
-
-    def objective(x):
-        call = len(os.listdir(folder))
-        while True:  # a number of its own for each call, whichever process makes it
-            try:
-                os.close(os.open(folder / str(call), os.O_CREAT | os.O_EXCL))
-                break
-            except FileExistsError:
-                call += 1
-        time.sleep(wait)
-        if call in KILLED:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if call % 5 == 4:
-            raise ArithmeticError(f"no convergence in call {call}")
-        return (x - 0.37) ** 2 + float("jax" in sys.modules)
-
-    return objective
 
 
 @pytest.mark.parametrize("settings", [FILL, pytest.param(Settings(), marks=pytest.mark.slow)], ids=["fill", "model"])

@@ -1,5 +1,6 @@
 """A search of scikit-learn: its own checks and tests of searches, and what is ours."""
 
+import importlib
 import math
 import runpy
 import subprocess
@@ -71,7 +72,7 @@ HOST = {
 def host(pytestconfig):
     """The module of scikit-learn that tests its searches."""
     pytestconfig.addinivalue_line("markers", "thread_unsafe: of scikit-learn's tests")
-    return pytest.importorskip("sklearn.model_selection.tests.test_search")
+    return importlib.import_module("sklearn.model_selection.tests.test_search")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")

@@ -8,15 +8,14 @@ import sys
 from concurrent.futures import CancelledError
 from pathlib import Path
 
+import cloudpickle
 import pytest
+import submitit
 
 from poolwise.adapters.submitit import SubmititExecutor
 from poolwise.space.parameters import Float
 from poolwise.study.definition import Settings
 from poolwise.study.study import Study
-
-submitit = pytest.importorskip("submitit")
-cloudpickle = pytest.importorskip("cloudpickle")
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "submitit" / "tune.py"
 FILL = Settings(acquisition="fill")

@@ -39,6 +39,20 @@ values = ["water", "-ethanol", true]
 acquisition = "fill"
 """
 
+SQUARES = """\
+minimize = "loss"
+q = 3
+trials = 6
+timeout = 20
+command = ["{python}", "-I", "-S", "loss.py", "{x}"]
+[space.x]
+type = "float"
+low = -1
+high = 1
+[settings]
+acquisition = "fill"
+"""
+
 
 @dataclass
 class Terminal:
@@ -79,4 +93,12 @@ def terminal(tmp_path, monkeypatch):
 def bench(terminal):
     """A folder with a study file whose pools fill the space."""
     terminal.write("study.toml", STUDY)
+    return terminal
+
+
+@pytest.fixture
+def shop(terminal):
+    """A study with a command that is quick."""
+    terminal.write("study.toml", SQUARES)
+    terminal.write("loss.py", "import sys\nprint('working')\nprint(float(sys.argv[1]) ** 2)\n")
     return terminal

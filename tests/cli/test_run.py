@@ -7,28 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-STUDY = """\
-minimize = "loss"
-q = 3
-trials = 6
-timeout = 20
-command = ["{python}", "-I", "-S", "loss.py", "{x}"]
-[space.x]
-type = "float"
-low = -1
-high = 1
-[settings]
-acquisition = "fill"
-"""
-
-
-@pytest.fixture
-def shop(terminal):
-    """A study with a command that is quick."""
-    terminal.write("study.toml", STUDY)
-    terminal.write("loss.py", "import sys\nprint('working')\nprint(float(sys.argv[1]) ** 2)\n")
-    return terminal
+from tests.cli.conftest import SQUARES
 
 
 def test_a_run_ends_with_the_best(shop):
@@ -54,7 +33,7 @@ def test_a_run_goes_on(shop):
 
 def test_a_space_that_is_exhausted(shop):
     """The run ends with what there is; a second finds nothing to do."""
-    shop.write("study.toml", STUDY.replace('"float"', '"int"'))
+    shop.write("study.toml", SQUARES.replace('"float"', '"int"'))
 
     assert 3 == shop.json("run")["finished"]
     assert "no experiment is left" in shop("run", code=3).stderr
@@ -83,7 +62,7 @@ def test_a_run_that_cannot_succeed_stops(shop):
 @pytest.mark.skipif(os.name != "posix", reason="permissions")
 def test_a_program_that_vanishes(shop):
     """What cannot be started is no failed experiment: the run ends, and its trials stay pending."""
-    shop.write("study.toml", STUDY.replace('"{python}", "-I", "-S", "loss.py"', '"./tool"').replace("q = 3", "q = 1"))
+    shop.write("study.toml", SQUARES.replace('"{python}", "-I", "-S", "loss.py"', '"./tool"').replace("q = 3", "q = 1"))
     shop.write("tool", "#!/bin/sh\nrm tool\necho 1\n").chmod(0o755)
 
     assert "'./tool' cannot be started" in shop("run", code=1).stderr
@@ -121,7 +100,7 @@ def test_a_timeout(shop):
 )
 def test_a_file_that_cannot_be_run(shop, old, new, words):
     """It is refused before anything is asked for."""
-    shop.write("study.toml", STUDY.replace(old, new))
+    shop.write("study.toml", SQUARES.replace(old, new))
 
     assert words in shop("run", code=2).stderr
     assert not (shop.folder / "study.db").exists()

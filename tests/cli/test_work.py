@@ -10,33 +10,13 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from tests.cli.conftest import SQUARES
 
 from poolwise.cli.work import Watch
 from poolwise.study.leases import Board
 
 ROOT = Path(__file__).parents[2]
 PAGE, EXAMPLE = ROOT / "docs" / "slurm.md", ROOT / "examples" / "work"
-
-STUDY = """\
-minimize = "loss"
-q = 3
-trials = 6
-command = ["{python}", "-I", "-S", "loss.py", "{x}"]
-[space.x]
-type = "float"
-low = -1
-high = 1
-[settings]
-acquisition = "fill"
-"""
-
-
-@pytest.fixture
-def shop(terminal):
-    """A study with a command that is quick."""
-    terminal.write("study.toml", STUDY)
-    terminal.write("loss.py", "import sys\nprint(float(sys.argv[1]) ** 2)\n")
-    return terminal
 
 
 def test_a_worker_ends_at_the_budget(shop):
@@ -65,9 +45,9 @@ def test_pools_are_those_of_a_run(shop):
     """The same study gives the same experiments, whoever runs them."""
     shop("work", "--name", "worked")
     shop("run")
-    shop.write("study.toml", f'name = "worked"\n{STUDY}')
+    shop.write("study.toml", f'name = "worked"\n{SQUARES}')
     worked = shop.json("trials")
-    shop.write("study.toml", STUDY)
+    shop.write("study.toml", SQUARES)
 
     assert [t["params"] for t in shop.json("trials")] == [t["params"] for t in worked]
 
@@ -94,7 +74,7 @@ def test_failures_cost_themselves_only(shop):
 )
 def test_a_file_that_cannot_be_worked_on(shop, old, new, words):
     """It is refused before anything is made."""
-    shop.write("study.toml", STUDY.replace(old, new))
+    shop.write("study.toml", SQUARES.replace(old, new))
 
     assert words in shop("work", code=2).stderr
     assert not (shop.folder / "study.db").exists()
@@ -102,7 +82,7 @@ def test_a_file_that_cannot_be_worked_on(shop, old, new, words):
 
 def test_a_program_that_vanishes(shop):
     """What cannot be started is no failed experiment: the worker ends, and its trial is free."""
-    shop.write("study.toml", STUDY.replace('"{python}", "-I", "-S", "loss.py"', '"./tool"'))
+    shop.write("study.toml", SQUARES.replace('"{python}", "-I", "-S", "loss.py"', '"./tool"'))
     shop.write("tool", "#!/bin/sh\nrm tool\necho 1\n").chmod(0o755)
 
     assert "'./tool' cannot be started" in shop("work", code=1).stderr
@@ -138,7 +118,7 @@ def test_a_worker_that_is_stopped(shop, number):
 @pytest.mark.parametrize("acquisition", ["fill", pytest.param("ei", marks=pytest.mark.slow)])
 def test_a_worker_stays_light(shop, acquisition):
     """A model is made in another process, and the function has one of its own: JAX is loaded in neither."""
-    shop.write("study.toml", STUDY.replace('"fill"', f'"{acquisition}"').replace("q = 3", "q = 4"))
+    shop.write("study.toml", SQUARES.replace('"fill"', f'"{acquisition}"').replace("q = 3", "q = 4"))
     shop.write("mine.py", "import sys\ndef loss(x):\n    return x * x + ('jax' in sys.modules)\n")
     light = "import sys; from poolwise.cli import main; main(standalone_mode=False); assert 'jax' not in sys.modules"
     process = worker(shop.folder, "work", "--trials", "5", "--function", "mine:loss", code=light)

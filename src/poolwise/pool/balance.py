@@ -10,19 +10,17 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import jax
 import numpy as np
 
 from poolwise import checks
 from poolwise.acquisition.information import JointEntropySearch
-from poolwise.acquisition.integrand import ProbabilityOfImprovement, SimpleRegret, UpperConfidenceBound
+from poolwise.acquisition.integrand import ProbabilityOfImprovement, UpperConfidenceBound
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.checks import Numbers
 from poolwise.pool.ascent import Ascent
 from poolwise.pool.domain import Domain, ground_of
 from poolwise.pool.draws import path_maxima
-from poolwise.pool.judge import best_random, judge
-from poolwise.pool.proposal import Proposal, propose
+from poolwise.pool.proposal import Proposal, chosen_otherwise, propose
 
 SHORT = 0.3  # lengthscales below this many diagonals of the cube, by their geometric mean: it can hold many hills
 PATHS = 16  # functions drawn from the belief, whose maxima the second half learns about
@@ -55,18 +53,8 @@ def balanced(
         telling = JointEntropySearch(*path_maxima(posterior, PATHS, features=FEATURES, **options))
         found = propose(posterior, telling, q - high, pending=np.concatenate([waiting, pool]), **options)
         pool, cost = np.concatenate([pool, found.pool]), cost + found.evaluations
-    with jax.enable_x64(True):
-        judged, contributions = judge(SimpleRegret(), posterior, pool, waiting)
-        ground = ground_of(domain, posterior.dimension, Ascent())
-    return Proposal(
-        pool,
-        float(judged.value),
-        float(judged.error),
-        contributions,
-        cost,
-        time.perf_counter() - began,
-        lambda: best_random(SimpleRegret(), posterior, q, waiting, seed, ground),
-    )
+    ground = ground_of(domain, posterior.dimension, Ascent())
+    return chosen_otherwise(posterior, pool, waiting, domain=ground, evaluations=cost, began=began, seed=seed)
 
 
 def hopeful(posterior: Posterior) -> UpperConfidenceBound | ProbabilityOfImprovement:

@@ -17,7 +17,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from poolwise import checks
-from poolwise.acquisition.integrand import SimpleRegret
 from poolwise.belief.gaussian_process import Posterior, cross_covariance
 from poolwise.belief.paths import Paths, sample_paths
 from poolwise.checks import Numbers
@@ -25,8 +24,7 @@ from poolwise.errors import InputError
 from poolwise.maximizers import lbfgsb
 from poolwise.pool.ascent import Ascent
 from poolwise.pool.domain import APART, Domain, ground_of
-from poolwise.pool.judge import best_random, judge
-from poolwise.pool.proposal import Proposal
+from poolwise.pool.proposal import Proposal, chosen_otherwise
 from poolwise.pool.starts import near_best, spread
 from poolwise.programs import quickly
 from poolwise.pytree import pytree
@@ -84,16 +82,7 @@ def thompson(  # noqa: PLR0913
             waiting = np.asarray(checks.matrix("pending", pending, columns=posterior.dimension))
         offers, cost = _offers(posterior, sample_paths(posterior, q, features=features, seed=seed), ground, seed)
         pool = _different(offers, waiting, ground, seed)
-        judged, contributions = judge(SimpleRegret(), posterior, pool, waiting)
-    return Proposal(
-        pool,
-        float(judged.value),
-        float(judged.error),
-        contributions,
-        cost,
-        time.perf_counter() - began,
-        lambda: best_random(SimpleRegret(), posterior, q, waiting, seed, ground),
-    )
+    return chosen_otherwise(posterior, pool, waiting, domain=ground, evaluations=cost, began=began, seed=seed)
 
 
 @pytree

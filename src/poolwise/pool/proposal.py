@@ -21,6 +21,7 @@ from poolwise.acquisition.integrand import (
     ExpectedImprovement,
     MaxType,
     ProbabilityOfImprovement,
+    SimpleRegret,
 )
 from poolwise.belief.gaussian_process import GaussianProcess, Posterior
 from poolwise.checks import Numbers
@@ -133,6 +134,25 @@ def propose(  # noqa: PLR0913
         time.perf_counter() - began,
         functools.partial(best_random, worth, posterior, q, waiting, seed, ground),
     )
+
+
+def chosen_otherwise(  # noqa: PLR0913
+    posterior: Posterior,
+    pool: Float[np.ndarray, "q d"],
+    pending: Float[np.ndarray, "w d"],
+    *,
+    domain: Domain | None,
+    evaluations: int,
+    began: float,
+    seed: int,
+) -> Proposal:
+    """The proposal of a pool that climbs no single integrand: what it is worth is its expected best outcome."""
+    best = SimpleRegret()
+    with jax.enable_x64(True):
+        judged, contributions = judge(best, posterior, pool, pending)
+    random = functools.partial(best_random, best, posterior, len(pool), pending, seed, domain)
+    seconds = time.perf_counter() - began
+    return Proposal(pool, float(judged.value), float(judged.error), contributions, evaluations, seconds, random)
 
 
 def _check_scalar(integrand: Any, q: int) -> None:
