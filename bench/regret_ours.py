@@ -18,7 +18,7 @@ from regret_play import Method, Player, play
 from regret_tasks import POOL, Task, load, seed_of
 
 import poolwise as pw
-from poolwise.pool.balance import best_expected
+from poolwise.pool.balance import best_expected, likely_better
 from poolwise.study import model as study_model
 from poolwise.study.definition import Definition, Settings
 from poolwise.study.scaling import Scale
@@ -31,14 +31,12 @@ PACKAGES = ("poolwise", "jax", "ioh")
 # From the posterior and a seed to what a pool is worth.
 INTEGRANDS: dict[str, Callable[[pw.Posterior, int], object]] = {
     "ei": lambda posterior, seed: pw.ExpectedImprovement(best_expected(posterior)),
-    "pi": lambda posterior, seed: pw.ProbabilityOfImprovement(
-        best_expected(posterior), spread=float(posterior.process.kernel.amplitude)
-    ),
+    "pi": lambda posterior, seed: pw.ProbabilityOfImprovement(best_expected(posterior)),
     "ucb": lambda posterior, seed: pw.UpperConfidenceBound(),
     "sr": lambda posterior, seed: pw.SimpleRegret(),
     "logei": lambda posterior, seed: pw.LogExpectedImprovement(best_expected(posterior)),
     "lognei": lambda posterior, seed: pw.LogNoisyExpectedImprovement.over(posterior),
-    "logpi": lambda posterior, seed: pw.LogProbabilityOfImprovement(best_expected(posterior)),
+    "logpi": lambda posterior, seed: likely_better(posterior),
     "gibbon": lambda posterior, seed: pw.MaxValueEntropy(pw.path_maxima(posterior, features=256, seed=seed).values),
     "jes": lambda posterior, seed: pw.JointEntropySearch(*pw.path_maxima(posterior, features=256, seed=seed)),
     "energy": lambda posterior, seed: pw.EnergyEntropy(),
@@ -123,7 +121,7 @@ METHODS: dict[str, Method] = {
     "thompson": thompson,
     "ucb4+jes4": mixed(("ucb", 4), ("jes", 4)),
     "ucb6+jes2": mixed(("ucb", 6), ("jes", 2)),
-    "pi4+jes4": mixed(("pi", 4), ("jes", 4)),
+    "logpi4+jes4": mixed(("logpi", 4), ("jes", 4)),
     "random": random,
 }
 

@@ -1,10 +1,10 @@
-"""Balanced pools: two halves, each the choice of its own acquisition function beside the other."""
+"""Balanced pools: two halves where there may be many hills, and else all by improvement."""
 
 import numpy as np
 import pytest
 
 import poolwise as pw
-from poolwise.pool.balance import hopeful
+from poolwise.pool.balance import likely_better, many_hills
 
 
 @pytest.fixture(scope="module")
@@ -17,29 +17,37 @@ def belief():
 def test_half_is_by_bound_and_half_by_information(belief):
     pool = pw.balanced(belief, 2, seed=3).pool
 
-    high = pw.propose(belief, hopeful(belief), 1, seed=3).pool
+    high = pw.propose(belief, pw.UpperConfidenceBound(), 1, seed=3).pool
     paths = pw.path_maxima(belief, 16, features=256, seed=3)
     telling = pw.propose(belief, pw.JointEntropySearch(*paths), 1, pending=high, seed=3).pool
 
     assert np.array_equal(np.concatenate([high, telling]), pool)
 
 
-def test_short_lengthscales_are_explored_and_long_ones_climbed():
-    X, y = [[0.1, 0.2], [0.8, 0.5], [0.4, 0.9]], [0.0, 1.0, 0.5]
+def test_long_lengthscales_are_climbed_by_improvement():
+    X, y = np.array([[0.1, 0.2], [0.8, 0.5], [0.4, 0.9]]), np.array([0.0, 10.0, 5.0])
     short, long = (pw.GaussianProcess(pw.Matern52([0.2, size]), noise=0.04).condition(X, y) for size in (0.8, 1.2))
+    better = likely_better(long)
 
-    assert isinstance(hopeful(short), pw.UpperConfidenceBound)
-    assert isinstance(hopeful(long), pw.ProbabilityOfImprovement)
-    assert hopeful(long).threshold == pytest.approx(np.max(long(X).mean))
-    assert hopeful(long).threshold < 1.0
+    assert (many_hills(short), many_hills(long)) == (True, False)
+    assert better.threshold == pytest.approx(np.max(long(X).mean))
+    assert better.threshold < 10.0
+    assert better.spread == pytest.approx(np.std(y))
+    assert np.array_equal(pw.balanced(long, 2, seed=1).pool, pw.propose(long, better, 2, seed=1).pool)
+
+
+def test_constant_outcomes_have_a_spread_too():
+    belief = pw.GaussianProcess(pw.Matern52(2.0, amplitude=3.0), noise=0.1).condition([[0.2], [0.7]], [1.0, 1.0])
+
+    assert likely_better(belief).spread == 3.0
 
 
 def test_single_points_take_turns(belief):
     """By the number of points that are known or pending: also asynchronous studies get both kinds."""
     first, second = (pw.balanced(belief, 1, pending=pending).pool for pending in (None, [[0.1, 0.9]]))
 
-    assert np.array_equal(first, pw.propose(belief, hopeful(belief), 1).pool)
-    assert not np.array_equal(second, pw.propose(belief, hopeful(belief), 1, pending=[[0.1, 0.9]]).pool)
+    assert np.array_equal(first, pw.propose(belief, pw.UpperConfidenceBound(), 1).pool)
+    assert not np.array_equal(second, pw.propose(belief, pw.UpperConfidenceBound(), 1, pending=[[0.1, 0.9]]).pool)
 
 
 def test_what_the_proposal_says(belief):

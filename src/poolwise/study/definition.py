@@ -31,8 +31,8 @@ Direction = Literal["minimize", "maximize"]
 class Settings:
     """How pools are chosen; part of the stored study.
 
-    `acquisition` is "balanced", half of a pool where outcomes may be high and half where they tell most about the best
-    place; "ei" or "pi" over the best expected outcome so far, "nei" over the unknown best; "ucb" (with `beta`, see
+    `acquisition` is "balanced", improvement where the model sees one hill and exploration where there may be many; "ei"
+    or "pi" over the best expected outcome so far, "nei" over the unknown best; "ucb" (with `beta`, see
     `UpperConfidenceBound`), "mean", or "fill" for pools that fill the space evenly and ask no model. `model_trials` is
     how many told trials the model takes at most: with more it takes the best, the latest and a spread of the others.
     `expired` says what becomes of a trial whose lease has run out: "ask" hands it out again, "fail" fails it. `warp`
