@@ -18,7 +18,7 @@ from regret_play import Method, Player, play
 from regret_tasks import POOL, Task, load, seed_of
 
 import poolwise as pw
-from poolwise.pool.balance import best_expected, likely_better
+from poolwise.pool.balance import best_expected, likely_better, much_better
 from poolwise.study import model as study_model
 from poolwise.study.definition import Definition, Settings
 from poolwise.study.scaling import Scale
@@ -34,7 +34,7 @@ INTEGRANDS: dict[str, Callable[[pw.Posterior, int], object]] = {
     "pi": lambda posterior, seed: pw.ProbabilityOfImprovement(best_expected(posterior)),
     "ucb": lambda posterior, seed: pw.UpperConfidenceBound(),
     "sr": lambda posterior, seed: pw.SimpleRegret(),
-    "logei": lambda posterior, seed: pw.LogExpectedImprovement(best_expected(posterior)),
+    "logei": lambda posterior, seed: much_better(posterior),
     "lognei": lambda posterior, seed: pw.LogNoisyExpectedImprovement.over(posterior),
     "logpi": lambda posterior, seed: likely_better(posterior),
     "gibbon": lambda posterior, seed: pw.MaxValueEntropy(pw.path_maxima(posterior, features=256, seed=seed).values),
@@ -122,6 +122,7 @@ METHODS: dict[str, Method] = {
     "ucb4+jes4": mixed(("ucb", 4), ("jes", 4)),
     "ucb6+jes2": mixed(("ucb", 6), ("jes", 2)),
     "logpi4+jes4": mixed(("logpi", 4), ("jes", 4)),
+    "logpi4+logei4": mixed(("logpi", 4), ("logei", 4)),
     "random": random,
 }
 

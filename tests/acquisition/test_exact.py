@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 from tests.conftest import ORACLES
 from tests.reference import one_factor
 
-from poolwise.acquisition import exact
+from poolwise.acquisition import exact, tail
 from poolwise.belief.normal import Normal
 from poolwise.errors import InputError
 
@@ -171,8 +171,8 @@ def test_logarithms_against_mpmath():
     ]
     with jax.enable_x64(True):
         u = jnp.array(points)
-        ei, dei = jax.jvp(exact._log_h, (u,), (jnp.ones_like(u),))
-        pi, dpi = jax.jvp(exact._log_ndtr, (u,), (jnp.ones_like(u),))
+        ei, dei = jax.jvp(tail.log_h, (u,), (jnp.ones_like(u),))
+        pi, dpi = jax.jvp(tail.log_ndtr, (u,), (jnp.ones_like(u),))
     with mpmath.workdps(40):
         for i, u in enumerate(map(mpmath.mpf, points)):
             scale = mpmath.sqrt(mpmath.pi / 2) * (_erfcx(-u / mpmath.sqrt(2)))  # Phi / phi

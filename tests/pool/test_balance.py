@@ -1,10 +1,10 @@
-"""Balanced pools: two halves where there may be many hills, and else all by improvement."""
+"""Balanced pools: two halves, each the choice of its own acquisition function beside the other."""
 
 import numpy as np
 import pytest
 
 import poolwise as pw
-from poolwise.pool.balance import likely_better, many_hills
+from poolwise.pool.balance import likely_better, many_hills, much_better
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,10 @@ def test_long_lengthscales_are_climbed_by_improvement():
     assert better.threshold == pytest.approx(np.max(long(X).mean))
     assert better.threshold < 10.0
     assert better.spread == pytest.approx(np.std(y))
-    assert np.array_equal(pw.balanced(long, 2, seed=1).pool, pw.propose(long, better, 2, seed=1).pool)
+
+    first = pw.propose(long, better, 1, seed=1).pool
+    second = pw.propose(long, much_better(long), 1, pending=first, seed=1).pool
+    assert np.array_equal(pw.balanced(long, 2, seed=1).pool, np.concatenate([first, second]))
 
 
 def test_constant_outcomes_have_a_spread_too():

@@ -108,3 +108,20 @@ def test_screening_uses_the_first_samples():
 
     np.testing.assert_array_equal(few.best, prefix.best[:16])
     np.testing.assert_array_equal(few.normals, prefix.normals[:16])
+
+
+@pytest.mark.parametrize("pending", [0, 3])
+def test_one_point_is_integrated_by_formula(pending):
+    """A single point beside pending ones has the value of many samples, on a few: its own outcome is not sampled."""
+    rng = np.random.default_rng(3)
+    X = rng.random((12, 2))
+    belief = pw.GaussianProcess(pw.Matern52(0.4), noise=1e-3).condition(X, np.sin(5 * X).sum(axis=1))
+    waiting, points = rng.random((pending, 2)), rng.random((4, 2))
+    integrand = pw.ExpectedImprovement(1.2)
+    with jax.enable_x64(True):
+        few, _ = max_objective(belief, integrand, 1, waiting, samples=64, seed=0)
+        values = np.asarray(few(jnp.asarray(points)))
+
+    pools = [np.concatenate([waiting, x[None]]) for x in points]
+    many = [pw.expectation(integrand, belief, pool, samples=2**16, seed=1) for pool in pools]
+    assert values == pytest.approx([each.value for each in many], abs=1e-10 if not pending else 5e-3, rel=1e-3)

@@ -13,10 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp, ndtr
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from poolwise import checks
 from poolwise.acquisition.orthant import composite_legendre, expected_maximum, normal_cdf, winning_probabilities
+from poolwise.acquisition.tail import log_h, log_ndtr
 from poolwise.belief.normal import Normal
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
@@ -146,58 +147,6 @@ def _bounds(name: str, value: Numbers, length: int) -> Float[Array, " q"]:
     return checks.vector(name, bounds, length=length)
 
 
-def _tail_ratios(x: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """Phi(-x) / phi(x) and h(-x) / Phi(-x) for x >= 4, by the continued fraction r_k = 1 / (x + (k + 1) r_{k+1}).
-
-    The repeated integrals I_k of the normal tail obey I_{k-2} = x I_{k-1} + k I_k, and r_k = I_k / I_{k-1}, so nothing
-    is subtracted; thirty steps are enough from x = 4 on.
-    """
-    ratio = jax.lax.fori_loop(0, 29, lambda k, ratio: 1 / (x + (30 - k) * ratio), 1 / x)
-    return 1 / (x + ratio), ratio
-
-
-@jax.custom_jvp
-def _log_ndtr(u: Float[Array, " q"]) -> Float[Array, " q"]:
-    """log Phi(u)."""
-    far, near, tail = _sides(u)
-    return jnp.where(far, jnp.log(_tail_ratios(-tail)[0]) + _log_density(tail), jnp.log(ndtr(near)))
-
-
-@_log_ndtr.defjvp
-def _log_ndtr_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    """The slope is phi / Phi."""
-    far, near, tail = _sides(primals[0])
-    body = jnp.exp(_log_density(near)) / ndtr(near)
-    return _log_ndtr(*primals), jnp.where(far, 1 / _tail_ratios(-tail)[0], body) * tangents[0]
-
-
-@jax.custom_jvp
-def _log_h(u: Float[Array, " q"]) -> Float[Array, " q"]:
-    """log(phi(u) + u Phi(u)) [A23], with h(-x) = phi(x) r_0 r_1 in the tail."""
-    far, near, tail = _sides(u)
-    first, second = _tail_ratios(-tail)
-    body = jnp.log(jnp.exp(_log_density(near)) + near * ndtr(near))
-    return jnp.where(far, jnp.log(first) + jnp.log(second) + _log_density(tail), body)
-
-
-@_log_h.defjvp
-def _log_h_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    """The slope is Phi / h."""
-    far, near, tail = _sides(primals[0])
-    body = ndtr(near) / (jnp.exp(_log_density(near)) + near * ndtr(near))
-    return _log_h(*primals), jnp.where(far, 1 / _tail_ratios(-tail)[1], body) * tangents[0]
-
-
-def _sides(u: Float[Array, " q"]) -> tuple[Bool[Array, " q"], Float[Array, " q"], Float[Array, " q"]]:
-    """Whether u is in the tail, and u for each branch, with a harmless value where the other one is taken."""
-    far = u < -4
-    return far, jnp.where(far, 0.0, u), jnp.where(far, u, -4.0)
-
-
-def _log_density(u: Float[Array, " q"]) -> Float[Array, " q"]:
-    return -0.5 * u * u - 0.5 * np.log(2 * np.pi)
-
-
 def _deviations(
     gap: Float[Array, " q"], covariance: Float[Array, "q q"]
 ) -> tuple[Float[Array, " q"], Float[Array, " q"]]:
@@ -211,7 +160,7 @@ def _deviations(
 
 def _log_each_improvement(gap: Float[Array, " q"], covariance: Float[Array, "q q"]) -> Float[Array, " q"]:
     sigma, u = _deviations(gap, covariance)
-    return jnp.log(sigma) + _log_h(u)
+    return jnp.log(sigma) + log_h(u)
 
 
 def _between(value: Float[Array, ""], each: Float[Array, " q"]) -> Float[Array, ""]:
@@ -251,7 +200,7 @@ def _probability_of_improvement(gap: Float[Array, " q"], covariance: Float[Array
 
 @_compiled
 def _log_probability_of_improvement(gap: Float[Array, " q"], covariance: Float[Array, "q q"]) -> Float[Array, ""]:
-    each = _log_ndtr(_deviations(gap, covariance)[1])
+    each = log_ndtr(_deviations(gap, covariance)[1])
     return each[0] if gap.shape[0] == 1 else _log_between(1 - normal_cdf(-gap, covariance), each)
 
 

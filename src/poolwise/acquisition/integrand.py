@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 
 from poolwise import checks
 from poolwise.acquisition.region import Box
+from poolwise.acquisition.tail import upside
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.belief.normal import Normal
 from poolwise.checks import Numbers
@@ -48,6 +49,12 @@ class MaxType:
 
     logarithmic: ClassVar[bool] = False
 
+    def __init_subclass__(cls) -> None:
+        """A formula for the last outcome holds for the score and the value it was made for."""
+        super().__init_subclass__()
+        if {"score", "value"} & vars(cls).keys() and "integrated" not in vars(cls):
+            cls.integrated = MaxType.integrated  # type: ignore[method-assign]
+
     def score(self, y: Float[Array, "..."], mean: Float[Array, "..."]) -> Float[Array, "..."]:
         """What one outcome counts."""
         return y
@@ -59,6 +66,15 @@ class MaxType:
     def pooled(self, scores: Float[Array, "r q m"]) -> Float[Array, "r m"]:
         """The best score of each sample's pool."""
         return highest(scores)
+
+    def integrated(
+        self, best: Float[Array, "1 m"], given: Float[Array, "p m"], deviation: Float[Array, "p 1"], mean: Array
+    ) -> Float[Array, "p m"] | None:
+        """The expected value with one more outcome, N(given, deviation^2), beside a best score; None: no formula.
+
+        Greedy picks take it instead of samples of that outcome: exact for a first pick, smooth in the point for all.
+        """
+        return None
 
     def __call__(self, y: Float[Array, " q"], mean: Float[Array, " q"]) -> Float[Array, ""]:
         return self.value(jnp.max(self.score(y, mean)))
@@ -74,6 +90,11 @@ def highest(scores: Float[Array, "r q m"]) -> Float[Array, "r m"]:
 def _highest_jvp(primals: Any, tangents: Any) -> Any:
     best = highest(*primals)
     return best, jnp.sum(jnp.where(primals[0] == best[:, None, :], tangents[0], 0.0), axis=1)
+
+
+def has_formula(integrand: MaxType) -> bool:
+    """Whether a last outcome is integrated by formula."""
+    return type(integrand).integrated is not MaxType.integrated
 
 
 def baseline_slots(integrand: Any) -> int:
@@ -102,6 +123,13 @@ class ExpectedImprovement(MaxType):
 
     def value(self, best: Float[Array, "*m"]) -> Float[Array, "*m"]:
         return jnp.maximum(best - self.threshold, 0.0)
+
+    def integrated(
+        self, best: Float[Array, "1 m"], given: Float[Array, "p m"], deviation: Float[Array, "p 1"], mean: Array
+    ) -> Float[Array, "p m"]:
+        """c - threshold + E max(0, y - c), c the larger of best and threshold."""
+        floor = jnp.maximum(best, self.threshold)
+        return floor - self.threshold + upside(given, deviation, floor)
 
 
 @pytree
@@ -152,12 +180,29 @@ class UpperConfidenceBound(MaxType):
         store_number(self, "beta", positive=True)
 
     def score(self, y: Float[Array, "..."], mean: Float[Array, "..."]) -> Float[Array, "..."]:
-        return mean + jnp.sqrt(jnp.asarray(self.beta) * (math.pi / 2)) * jnp.abs(y - mean)
+        return mean + self._stretch() * jnp.abs(y - mean)
+
+    def integrated(
+        self, best: Float[Array, "1 m"], given: Float[Array, "p m"], deviation: Float[Array, "p 1"], mean: Array
+    ) -> Float[Array, "p m"]:
+        """c + E max(0, mean + g - c) + E max(0, mean - g - c), c the larger of best and mean, g the stretched gap."""
+        floor, gap, spread = jnp.maximum(best, mean), self._stretch() * (given - mean), self._stretch() * deviation
+        return floor + upside(mean + gap, spread, floor) + upside(mean - gap, spread, floor)
+
+    def _stretch(self) -> Float[Array, ""]:
+        return jnp.sqrt(jnp.asarray(self.beta) * (math.pi / 2))
 
 
 @pytree
 class SimpleRegret(MaxType):
     """The best outcome: max(y) [W17, SR]. Its expectation is maximised; at q = 1 it is the posterior mean."""
+
+    def integrated(
+        self, best: Float[Array, "1 m"], given: Float[Array, "p m"], deviation: Float[Array, "p 1"], mean: Array
+    ) -> Float[Array, "p m"]:
+        """best + E max(0, y - best); without a best, the outcome's own mean."""
+        floor = jnp.where(best > -jnp.inf, best, 0.0)
+        return jnp.where(best > -jnp.inf, floor + upside(given, deviation, floor), given)
 
 
 @pytree

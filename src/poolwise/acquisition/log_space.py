@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from poolwise.acquisition.integrand import MaxType, store_number
+from poolwise.acquisition.tail import log_h
 from poolwise.checks import Numbers
 from poolwise.pytree import pytree
 
@@ -36,6 +37,14 @@ def fat_max(x: Float[Array, "r q m"]) -> Float[Array, "r m"]:
     top = jnp.max(x, axis=1)
     v = (top[:, None, :] - x) / MAXIMUM
     return top + MAXIMUM * jnp.log(jnp.sum(2.0 / (2.0 + v * (2.0 + v)), axis=1))
+
+
+def log_improvement(
+    best: Float[Array, "1 m"], given: Float[Array, "p m"], deviation: Float[Array, "p 1"]
+) -> Float[Array, "p m"]:
+    """log(b + E max(0, y - b)) of a normal y, where b = exp(best) is the improvement that is there already."""
+    floor = jnp.exp(best)
+    return jnp.logaddexp(best, jnp.log(deviation) + log_h((given - floor) / deviation))
 
 
 class LogMaxType(MaxType):
@@ -67,6 +76,11 @@ class LogExpectedImprovement(LogMaxType):
 
     def score(self, y: Float[Array, "..."], mean: Float[Array, "..."]) -> Float[Array, "..."]:
         return log_fat_plus(y - self.threshold, PLUS * jnp.asarray(self.spread))
+
+    def integrated(
+        self, best: Float[Array, "1 m"], given: Float[Array, "p m"], deviation: Float[Array, "p 1"], mean: Array
+    ) -> Float[Array, "p m"]:
+        return log_improvement(best, given - self.threshold, deviation)
 
 
 @pytree

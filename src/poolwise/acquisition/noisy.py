@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 
 from poolwise import checks
 from poolwise.acquisition.integrand import Integrand, store_number
-from poolwise.acquisition.log_space import PLUS, LogMaxType, log_fat_plus
+from poolwise.acquisition.log_space import PLUS, LogMaxType, log_fat_plus, log_improvement
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.belief.normal import Normal
 from poolwise.belief.padding import masked
@@ -63,6 +63,11 @@ class LogNoisyExpectedImprovement(LogMaxType):
 
     def score(self, y: Float[Array, "..."], mean: Float[Array, "..."]) -> Float[Array, "..."]:
         return log_fat_plus(y, PLUS * jnp.asarray(self.spread))
+
+    def integrated(
+        self, best: Float[Array, "1 m"], given: Float[Array, "p m"], deviation: Float[Array, "p 1"], mean: Array
+    ) -> Float[Array, "p m"]:
+        return log_improvement(best, given, deviation)
 
     def after(self, posterior: Posterior, pool: Float[Array, "q d"]) -> tuple[Normal, Integrand]:
         """The joint Gaussian of pool and baseline, and the improvement of the one over the other."""

@@ -1,23 +1,24 @@
-"""Balanced pools: as much exploration as the belief says there are hills to find.
+"""Balanced pools: two halves, which explore or climb as the belief says how many hills there are.
 
-Where lengthscales are so short that the cube can hold many hills, half of a pool looks for new ones, by upper
-confidence bound, and half, by joint entropy search, learns where the top is; it counts the first half as pending.
-Where they are longer the pool climbs the hill that is known, by probability of improvement over the best expected
-outcome.
+Where lengthscales are so short that the cube can hold many hills, one half looks for new ones, by upper confidence
+bound, and the other, by joint entropy search, learns where the top is. Where they are longer both climb the hill that
+is known: by probability of improvement over the best expected outcome, and by expected improvement. The second half
+counts the first as pending.
 """
 
 from __future__ import annotations
 
+import functools
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from poolwise import checks
 from poolwise.acquisition.information import JointEntropySearch
 from poolwise.acquisition.integrand import UpperConfidenceBound
-from poolwise.acquisition.log_space import LogProbabilityOfImprovement
+from poolwise.acquisition.log_space import LogExpectedImprovement, LogProbabilityOfImprovement
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.checks import Numbers
 from poolwise.pool.ascent import Ascent
@@ -33,12 +34,12 @@ FEATURES = 256  # random waves of each
 def balanced(
     posterior: Posterior, q: int, *, pending: Numbers | None = None, domain: Domain | None = None, seed: int = 0
 ) -> Proposal:
-    """Choose q points, by improvement or by exploration, as lengthscales say. It is what a `Study` does.
+    """Choose q points in two halves, which explore or climb as lengthscales say. It is what a `Study` does.
 
-    Where there may be `many_hills`, half of them are by `UpperConfidenceBound` and half by `JointEntropySearch`; an odd
-    point goes to the one or the other in turn, by the number of observations and pending points. Otherwise all are by
-    `LogProbabilityOfImprovement` over the best expected outcome. `value` is the expected best outcome of the pool, and
-    what its points contribute is in that unit.
+    Where there may be `many_hills`, the halves are by `UpperConfidenceBound` and `JointEntropySearch`; otherwise by
+    `LogProbabilityOfImprovement` and `LogExpectedImprovement` over the best expected outcome. An odd point goes to the
+    one or the other in turn, by the number of observations and pending points. `value` is the expected best outcome of
+    the pool, and what its points contribute is in that unit.
     """
     began = time.perf_counter()
     checks.kind("posterior", posterior, Posterior, "give what fit(X, y) or GaussianProcess(...).condition returns.")
@@ -47,11 +48,12 @@ def balanced(
     if pending is not None and np.size(pending):
         waiting = np.asarray(checks.matrix("pending", pending, columns=posterior.dimension), dtype=float)
     options: dict[str, Any] = {"domain": domain, "seed": seed}
-    if many_hills(posterior):
-        pool, cost = _explored(posterior, q, waiting, options)
-    else:
-        found = propose(posterior, likely_better(posterior), q, pending=waiting, **options)
-        pool, cost = found.pool, found.evaluations
+    high = (q + (len(posterior.y) + len(waiting) + 1) % 2) // 2
+    pool, cost = waiting[:0], 0
+    for half, count in zip(_halves(posterior, options), (high, q - high), strict=True):
+        if count:
+            found = propose(posterior, half(), count, pending=np.concatenate([waiting, pool]), **options)
+            pool, cost = np.concatenate([pool, found.pool]), cost + found.evaluations
     ground = ground_of(domain, posterior.dimension, Ascent())
     return chosen_otherwise(posterior, pool, waiting, domain=ground, evaluations=cost, began=began, seed=seed)
 
@@ -63,9 +65,13 @@ def many_hills(posterior: Posterior) -> bool:
 
 
 def likely_better(posterior: Posterior) -> LogProbabilityOfImprovement:
-    """Improvement over the best expected outcome; a small one is small beside the spread of the observations."""
-    spread = float(np.std(posterior.y)) or float(posterior.process.kernel.amplitude)
-    return LogProbabilityOfImprovement(best_expected(posterior), spread=spread)
+    """The probability of improvement over the best expected outcome."""
+    return LogProbabilityOfImprovement(best_expected(posterior), spread=_spread(posterior))
+
+
+def much_better(posterior: Posterior) -> LogExpectedImprovement:
+    """The improvement over the best expected outcome."""
+    return LogExpectedImprovement(best_expected(posterior), _spread(posterior))
 
 
 def best_expected(posterior: Posterior) -> float:
@@ -74,17 +80,14 @@ def best_expected(posterior: Posterior) -> float:
     return float(np.max(posterior.y - posterior.noise * weights))
 
 
-def _explored(
-    posterior: Posterior, q: int, waiting: Float[np.ndarray, "w d"], options: dict[str, Any]
-) -> tuple[Float[np.ndarray, "q d"], int]:
-    """Half by bound, then half by information; and the evaluations made."""
-    high = (q + (len(posterior.y) + len(waiting) + 1) % 2) // 2
-    pool, cost = waiting[:0], 0
-    if high:
-        found = propose(posterior, UpperConfidenceBound(), high, pending=waiting, **options)
-        pool, cost = found.pool, found.evaluations
-    if q > high:
-        telling = JointEntropySearch(*path_maxima(posterior, PATHS, features=FEATURES, **options))
-        found = propose(posterior, telling, q - high, pending=np.concatenate([waiting, pool]), **options)
-        pool, cost = np.concatenate([pool, found.pool]), cost + found.evaluations
-    return pool, cost
+def _spread(posterior: Posterior) -> float:
+    """Of the observations; of the prior where they are all equal."""
+    return float(np.std(posterior.y)) or float(posterior.process.kernel.amplitude)
+
+
+def _halves(posterior: Posterior, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """Makers of both halves' acquisition functions: a half may have no points, and drawing paths takes time."""
+    if many_hills(posterior):
+        paths = functools.partial(path_maxima, posterior, PATHS, features=FEATURES, **options)
+        return UpperConfidenceBound, lambda: JointEntropySearch(*paths())
+    return functools.partial(likely_better, posterior), functools.partial(much_better, posterior)

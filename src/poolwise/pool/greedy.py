@@ -13,12 +13,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from poolwise.acquisition.integrand import MaxType, averaged
+from poolwise.acquisition.integrand import MaxType, has_formula
 from poolwise.maximizers.lbfgsb import ascend
 from poolwise.pool.field import Field
-from poolwise.pool.prefix import Prefix, extended, first_samples, scores
+from poolwise.pool.prefix import Prefix, extended, first_samples, with_one
 
 SCREENING = 128  # base samples, the first of all, that candidates are scored on
+SMOOTH = 64  # that are enough, for candidates and for climbs, where a candidate's own outcome is not sampled
 
 Pick = tuple[Float[Array, " d"], Float[Array, " c"], Int[Array, ""]]
 
@@ -60,16 +61,18 @@ def _pick(  # noqa: PLR0913
     starts: int,
 ) -> Pick:
     """The best point to add: the candidates are scored, and the best of them climb for some rounds."""
+    smooth = has_formula(integrand)
+    few = first_samples(prefix, SMOOTH if smooth else SCREENING)
+    climbed = few if smooth else prefix
 
-    def worth(x: Float[Array, "p d"], prefix: Prefix = prefix) -> Float[Array, " p"]:
-        each = scores(prefix, field, field.rows(x), integrand, slot)
-        return averaged(integrand, integrand.value(jnp.maximum(each, prefix.best[None, :])))
+    def worth(x: Float[Array, "p d"], prefix: Prefix = climbed) -> Float[Array, " p"]:
+        return with_one(prefix, field, field.rows(x), integrand, jnp.take(prefix.normals, slot, axis=1))
 
     def value_and_gradient(x: Float[Array, "p d"]) -> tuple[Float[Array, " p"], Float[Array, "p d"]]:
         values, pull = jax.vjp(worth, x)
         return values, pull(jnp.ones_like(values))[0]
 
-    values = worth(candidates, first_samples(prefix, SCREENING))
+    values = worth(candidates, few)
     _, order = jax.lax.top_k(values, starts)
     end = ascend(value_and_gradient, candidates[order], rounds=rounds, gtol=1e-4, ftol=1e-6, memory=5)
     return end.points[jnp.argmax(end.values)], values, candidates.shape[0] + jnp.sum(end.evaluations)

@@ -16,7 +16,7 @@ from poolwise.acquisition.integrand import MaxType, averaged
 from poolwise.belief.factor import inverse_factor
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.pool.field import JITTER, Field, hold
-from poolwise.pool.prefix import Prefix, above, first_samples, left_rows, redrawn
+from poolwise.pool.prefix import Prefix, above, first_samples, left_rows, redrawn, with_one
 from poolwise.pytree import pytree
 
 
@@ -31,6 +31,8 @@ class MaxObjective:
 
     def __call__(self, flat: Float[Array, "r p"]) -> Float[Array, " r"]:
         r, q = flat.shape[0], self.normals.shape[1]
+        if q == 1:
+            return with_one(self.prefix, self.field, self.field.rows(flat), self.integrand, self.normals[:, 0])
         pools = flat.reshape(r, q, -1)
         rows = self.field.rows(pools.reshape(r * q, -1))
         left = left_rows(self.prefix, self.field, rows)

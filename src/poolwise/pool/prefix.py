@@ -7,7 +7,7 @@ import dataclasses
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from poolwise.acquisition.integrand import MaxType
+from poolwise.acquisition.integrand import MaxType, averaged
 from poolwise.belief.factor import inverse_factor
 from poolwise.belief.normal import outcomes
 from poolwise.pool.field import JITTER, Field, Rows, hold
@@ -64,6 +64,24 @@ def scores(prefix: Prefix, field: Field, rows: Rows, integrand: MaxType, slot: I
     """Scores of p points, each as the pool's next, in each sample."""
     y = _outcomes(prefix, field, rows, slot)
     return integrand.score(above(prefix, y), rows.mean[:, None])
+
+
+def with_one(
+    prefix: Prefix, field: Field, rows: Rows, integrand: MaxType, own: Float[Array, " m"]
+) -> Float[Array, " p"]:
+    """The value of the prefix with each of p points as its next, its own outcome integrated by formula [W18, last].
+
+    Where the integrand has no formula, it is sampled by the base samples `own`.
+    """
+    left, pivot = factor_rows(prefix, field, rows)
+    given, best = rows.mean[:, None] + left @ prefix.normals.T, prefix.best[None, :]
+    exact = integrand.integrated(best, above(prefix, given), pivot[:, None], rows.mean[:, None])
+    if exact is not None:
+        return averaged(integrand, exact)
+    y = given + pivot[:, None] * own[None, :]
+    return averaged(
+        integrand, integrand.value(jnp.maximum(integrand.score(above(prefix, y), rows.mean[:, None]), best))
+    )
 
 
 def above(prefix: Prefix, y: Float[Array, "*r m"]) -> Float[Array, "*r m"]:

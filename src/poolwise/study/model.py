@@ -13,12 +13,11 @@ import numpy as np
 from jaxtyping import Float
 
 from poolwise.acquisition.integrand import SimpleRegret, UpperConfidenceBound
-from poolwise.acquisition.log_space import LogExpectedImprovement
 from poolwise.acquisition.noisy import LogNoisyExpectedImprovement
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.errors import InputError
 from poolwise.learning import fit
-from poolwise.pool.balance import balanced, best_expected, likely_better
+from poolwise.pool.balance import balanced, likely_better, much_better
 from poolwise.pool.proposal import Proposal, propose
 from poolwise.programs import keep_programs
 from poolwise.study.allowed import Allowed, Level, Tried
@@ -188,7 +187,7 @@ def proposed(model: Model, q: int, **options: Any) -> Proposal:
 def _integrand(settings: Settings, posterior: Posterior) -> Any:
     match settings.acquisition:
         case "ei":
-            return LogExpectedImprovement(best_expected(posterior), float(posterior.process.kernel.amplitude))
+            return much_better(posterior)
         case "nei":
             return LogNoisyExpectedImprovement.over(posterior)
         case "pi":
