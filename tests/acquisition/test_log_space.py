@@ -120,14 +120,18 @@ def test_proposals_of_both_forms_are_worth_the_same():
     assert b.value == pytest.approx(pw.expectation(log, belief, b.pool, samples=2**12).value, abs=0.05)
 
 
-def test_out_of_reach_the_pool_still_climbs(caplog):
-    """With a threshold of 40 every plain sample is zero; the log form needs no other threshold."""
-    belief = posterior()
+@pytest.mark.parametrize("threshold", [5.0, 40.0])
+def test_out_of_reach_the_pool_still_climbs(caplog, threshold):
+    """Every plain sample is zero; the log form needs no other threshold, and does not climb its samples' fat tails."""
+    belief, rng = posterior(), np.random.default_rng(0)
 
-    proposal = pw.propose(belief, pw.LogExpectedImprovement(40.0), q=2)
+    proposal = pw.propose(belief, pw.LogExpectedImprovement(threshold), q=2)
+
+    def exact(pool):
+        return float(pw.exact.log_expected_improvement(belief(pool), threshold))
 
     assert not caplog.records
-    assert proposal.beats_random
+    assert exact(proposal.pool) > max(exact(pool) for pool in rng.random((200, 2, 2)))
 
 
 def test_noisy_improvement_is_the_gain_over_the_baseline_in_the_same_samples():

@@ -63,6 +63,10 @@ class MaxType:
         """What the best score is worth."""
         return best
 
+    def unseen(self, value: float) -> bool:
+        """Whether a value says that base samples show nothing: the pool of greedy picks is then the best there is."""
+        return False
+
     def pooled(self, scores: Float[Array, "r q m"]) -> Float[Array, "r m"]:
         """The best score of each sample's pool."""
         return highest(scores)

@@ -40,17 +40,29 @@ def fat_max(x: Float[Array, "r q m"]) -> Float[Array, "r m"]:
 
 
 def log_improvement(
-    best: Float[Array, "1 m"], given: Float[Array, "p m"], deviation: Float[Array, "p 1"]
+    best: Float[Array, "1 m"], given: Float[Array, "p m"], deviation: Float[Array, "p 1"], least: Float[Array, ""]
 ) -> Float[Array, "p m"]:
-    """log(b + E max(0, y - b)) of a normal y, where b = exp(best) is the improvement that is there already."""
-    floor = jnp.exp(best)
-    return jnp.logaddexp(best, jnp.log(deviation) + log_h((given - floor) / deviation))
+    """log(b + E max(0, y - b)) of a normal y, where b = exp(best) is the improvement that is there already.
+
+    A best below `least` is only the fat tail of a sample that does not improve: there is nothing yet.
+    """
+    there = jnp.where(best > least, best, -jnp.inf)
+    return jnp.logaddexp(there, jnp.log(deviation) + log_h((given - jnp.exp(there)) / deviation))
 
 
 class LogMaxType(MaxType):
     """A max-type integrand of logarithms: the maximum is the fat one, the mean is taken of exponentials."""
 
+    spread: Numbers
     logarithmic: ClassVar[bool] = True
+
+    def unseen(self, value: float) -> bool:
+        """Whether so small a value is that of fat tails: no sample improves, and a search had better not climb them."""
+        return value < float(self.least())
+
+    def least(self) -> Float[Array, ""]:
+        """The logarithm of the smallest improvement that is one."""
+        return jnp.log(PLUS * jnp.asarray(self.spread))
 
     def pooled(self, scores: Float[Array, "r q m"]) -> Float[Array, "r m"]:
         return fat_max(scores)
@@ -80,7 +92,7 @@ class LogExpectedImprovement(LogMaxType):
     def integrated(
         self, best: Float[Array, "1 m"], given: Float[Array, "p m"], deviation: Float[Array, "p 1"], mean: Array
     ) -> Float[Array, "p m"]:
-        return log_improvement(best, given - self.threshold, deviation)
+        return log_improvement(best, given - self.threshold, deviation, self.least())
 
 
 @pytree

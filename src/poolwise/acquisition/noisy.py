@@ -67,7 +67,7 @@ class LogNoisyExpectedImprovement(LogMaxType):
     def integrated(
         self, best: Float[Array, "1 m"], given: Float[Array, "p m"], deviation: Float[Array, "p 1"], mean: Array
     ) -> Float[Array, "p m"]:
-        return log_improvement(best, given, deviation)
+        return log_improvement(best, given, deviation, self.least())
 
     def after(self, posterior: Posterior, pool: Float[Array, "q d"]) -> tuple[Normal, Integrand]:
         """The joint Gaussian of pool and baseline, and the improvement of the one over the other."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -85,6 +86,7 @@ class Found:
 
     pool: Float[np.ndarray, "q d"]
     evaluations: int
+    value: float = math.nan  # on the base samples of the search
 
 
 @pytree
@@ -149,7 +151,9 @@ def search(  # noqa: PLR0913
         starts = min(settings.starts, settings.candidates)
         offers = Offers(to_device(offered), to_device(chance), settings.rounds)
         objective, states, spent = _begin(posterior, integrand, *room, offers, starts=starts, lanes=settings.lanes)
-        return _polished(settings, objective, states, int(spent), limit=limit)
+        greedy_pool = np.asarray(states[0].points).reshape(q, d)
+        found = _polished(settings, objective, states, int(spent), limit=limit)
+        return Found(greedy_pool, found.evaluations) if integrand.unseen(found.value) else found
     if isinstance(integrand, VolumeType):
         known = volume_objective(posterior, integrand, pending)
         starts = min(settings.starts, settings.candidates)
@@ -236,7 +240,7 @@ def _polished(settings: Ascent, objective: Any, states: list[lbfgsb.State], spen
         if limit.until is not None and np.asarray(state.done).all():
             break
     pool = np.asarray(state.points).reshape(-1, objective.dimension)
-    return Found(pool, spent + int(np.asarray(state.evaluations)[0]) - raced)
+    return Found(pool, spent + int(np.asarray(state.evaluations)[0]) - raced, float(np.asarray(state.values)[0]))
 
 
 @functools.partial(jax.jit, static_argnames=("lanes",))
