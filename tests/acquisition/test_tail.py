@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 import poolwise as pw
 from poolwise.acquisition.integrand import MaxType, averaged
-from poolwise.acquisition.tail import density_and_share, upside
+from poolwise.acquisition.tail import density_and_share, log_h, quick_log_h, upside
 
 POINTS = np.array([[0.1, 0.2], [0.8, 0.4]])
 INTEGRANDS = {
@@ -67,6 +67,16 @@ def test_upside_of_many_deviations_has_its_slope():
 
     assert float(value) == pytest.approx(norm.pdf(7) - 7 * norm.sf(7), rel=1e-3)
     assert float(slope) == pytest.approx(norm.sf(7), rel=1e-9)
+
+
+def test_the_quick_form_is_that_of_the_exact_one():
+    with jax.enable_x64(True):
+        u = jnp.linspace(-60.0, 9.0, 2001)
+        value, slope = jax.jvp(quick_log_h, (u,), (jnp.ones_like(u),))
+        exact, exact_slope = jax.jvp(log_h, (u,), (jnp.ones_like(u),))
+
+    assert np.asarray(value) == pytest.approx(np.asarray(exact), rel=1e-7, abs=1e-6)
+    assert np.asarray(slope) == pytest.approx(np.asarray(exact_slope), rel=1e-6)
 
 
 def test_a_formula_does_not_outlive_its_score():

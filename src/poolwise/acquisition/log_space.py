@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from poolwise.acquisition.integrand import MaxType, store_number
-from poolwise.acquisition.tail import log_h
+from poolwise.acquisition.tail import quick_log_h
 from poolwise.checks import Numbers
 from poolwise.pytree import pytree
 
@@ -47,7 +47,7 @@ def log_improvement(
     A best below `least` is only the fat tail of a sample that does not improve: there is nothing yet.
     """
     there = jnp.where(best > least, best, -jnp.inf)
-    return jnp.logaddexp(there, jnp.log(deviation) + log_h((given - jnp.exp(there)) / deviation))
+    return jnp.logaddexp(there, jnp.log(deviation) + quick_log_h((given - jnp.exp(there)) / deviation))
 
 
 class LogMaxType(MaxType):

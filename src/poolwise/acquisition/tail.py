@@ -47,6 +47,31 @@ def density_and_share(u: Float[Array, "..."]) -> tuple[Float[Array, "..."], Floa
     return bell / np.sqrt(2 * np.pi), jnp.where(u > 0, 1 - below, below)
 
 
+@jax.custom_jvp
+def quick_log_h(u: Float[Array, "..."]) -> Float[Array, "..."]:
+    """`log_h` to a millionth, in a fraction of its time: for searches, which evaluate it for every sample."""
+    return _quick_h(u)[0]
+
+
+@quick_log_h.defjvp
+def _quick_log_h_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    value, slope = _quick_h(*primals)
+    return value, slope * tangents[0]
+
+
+def _quick_h(u: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    """log h and its slope Phi / h; ten steps of the tail's continued fraction, which are one kernel."""
+    far, near, tail = _sides(u)
+    x = -tail
+    ratio = 1 / x
+    for k in range(10, 1, -1):
+        ratio = 1 / (x + k * ratio)
+    density, share = density_and_share(near)
+    body = density + near * share
+    value = jnp.where(far, log_density(tail) + jnp.log(ratio / (x + ratio)), jnp.log(body))
+    return value, jnp.where(far, 1 / ratio, share / body)
+
+
 def _tail_ratios(x: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
     """Phi(-x) / phi(x) and h(-x) / Phi(-x) for x >= 4, by the continued fraction r_k = 1 / (x + (k + 1) r_{k+1}).
 

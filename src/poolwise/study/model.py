@@ -95,7 +95,7 @@ def _learned(seen: Seen, plain: Scale, warped: bool) -> tuple[Posterior, Scale]:
     if power == 1.0:
         return posterior, plain
     scale = dataclasses.replace(plain, power=power)
-    other = _fitted(seen.points, scale.outcomes(seen.values), scale.variances(seen.values, seen.sems))
+    other = _fitted(seen.points, scale.outcomes(seen.values), scale.variances(seen.values, seen.sems), start=posterior)
     gain = other.log_evidence + float(scale.log_slopes(seen.values).sum()) - posterior.log_evidence
     return (other, scale) if gain > WORTHWHILE else (posterior, plain)
 
@@ -164,16 +164,20 @@ def subset(outcomes: Float[np.ndarray, " n"], U: Float[np.ndarray, "n d"], most:
 
 
 def _fitted(
-    U: Float[np.ndarray, "n d"], outcomes: Float[np.ndarray, " n"], variances: Float[np.ndarray, " n"]
+    U: Float[np.ndarray, "n d"],
+    outcomes: Float[np.ndarray, " n"],
+    variances: Float[np.ndarray, " n"],
+    *,
+    start: Posterior | None = None,
 ) -> Posterior:
-    """The fitted posterior; noise is learned where no standard error is known."""
+    """The fitted posterior, from that of a like fit if there is one; noise is learned where no error is known."""
     unknown = np.isnan(variances)
     if unknown.all():
-        return fit(U, outcomes)
+        return fit(U, outcomes, start=start)
     if unknown.any():
-        learned = float(np.mean(fit(U, outcomes).noise))
+        learned = float(np.mean(fit(U, outcomes, start=start).noise))
         variances = np.where(unknown, learned, variances)
-    return fit(U, outcomes, noise=variances)
+    return fit(U, outcomes, noise=variances, start=start)
 
 
 def proposed(model: Model, q: int, **options: Any) -> Proposal:
