@@ -96,7 +96,7 @@ def test_a_resumed_study_gives_the_same_pools(tmp_path, monkeypatch, no_fallback
     assert straight == resumed
 
 
-def crash(*_):
+def crash(*_, **__):
     raise InterruptedError
 
 

@@ -19,7 +19,7 @@ from poolwise.pool.field import Field
 from poolwise.pool.prefix import Prefix, extended, first_samples, with_one
 
 SCREENING = 128  # base samples, the first of all, that candidates are scored on
-SMOOTH = 64  # that are enough, for candidates and for climbs, where a candidate's own outcome is not sampled
+SMOOTH = 32  # that are enough, for candidates and climbs, where a candidate's own outcome is not sampled
 
 Pick = tuple[Float[Array, " d"], Float[Array, " c"], Int[Array, ""]]
 
