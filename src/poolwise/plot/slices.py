@@ -63,7 +63,7 @@ def slices(study: Study, *, at: Mapping[str, Any] | None = None) -> Any:
     figure.suptitle(look.full(_title(space.decode(centre), called, 36 * columns)), fontsize=9)
     found = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     order = [label for label in LEGEND if label in found]
-    below = {"loc": "outside lower center", "ncols": 5 if len(order) <= 5 else 4, "frameon": False, "fontsize": 8}
+    below = {"loc": "outside lower center", "ncols": 1 + columns, "frameon": False, "fontsize": 8}
     found[TOLD] = look.dot()
     figure.legend([found[label] for label in order], order, **below)
     return figure
