@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolwise import Float, InputError, Settings, Study
-from poolwise.study.scaling import scale_of
+from poolwise.study.scaling import Scale, scale_of
 from poolwise.study.warping import HIGHEST, LOWEST, likely_power, log_slope, unwarp, warp
 
 powers = st.floats(LOWEST, HIGHEST)
@@ -86,6 +86,16 @@ def test_warping_can_be_left_out(bent):
         plain.add(trial.params, trial.value)
 
     assert 1.0 == plain.model().scale.power
+
+
+@pytest.mark.parametrize("power", [LOWEST, -1.0, 3.0, HIGHEST])
+def test_deviations_in_the_users_unit_stay_among_the_values(power):
+    """Beyond the end of a bounded warping there is no value: a deviation is not a million spreads."""
+    scale = Scale(-1.0, 1.0, 0.0, 1.0, power)
+    outcomes = scale.outcomes(np.array([-3.0, 0.0, 3.0]))
+
+    assert scale.deviations(outcomes, np.ones(3)).max() < 30
+    assert scale.values(outcomes) == pytest.approx([-3.0, 0.0, 3.0])
 
 
 def test_warp_is_true_or_false():

@@ -44,14 +44,18 @@ class Scale:
 
     def values(self, outcomes: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """The values of outcomes that are no farther out than where the logarithm begins."""
-        return self.sign * self.unit * (self.centre + self.spread * unwarp(outcomes, self.power))
+        return self.sign * self.unit * (self.centre + self.spread * self._unwarped(outcomes))
 
     def deviations(
         self, outcomes: Float[np.ndarray, " n"], deviations: Float[np.ndarray, " n"]
     ) -> Float[np.ndarray, " n"]:
         """Standard deviations in the values' unit, of outcomes that have those: half of what lies between both ends."""
-        ends = [unwarp(outcomes + side * deviations, self.power) for side in (-1.0, 1.0)]
+        ends = [self._unwarped(outcomes + side * deviations) for side in (-1.0, 1.0)]
         return self.unit * self.spread * (ends[1] - ends[0]) / 2
+
+    def _unwarped(self, outcomes: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """z of outcomes, no farther out than that of any value: a power may turn a deviation into a million spreads."""
+        return np.clip(unwarp(outcomes, self.power), -BAD - MOST, GOOD + MOST)
 
     def variances(self, values: Float[np.ndarray, " n"], sems: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """Noise variances of the model's outcomes; NaN where no standard error is known."""
