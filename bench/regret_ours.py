@@ -62,63 +62,46 @@ def default(task: Task, seed: int) -> Player:
     return choose
 
 
-def proposing(integrand: Callable[[pw.Posterior, int], object], **options: object) -> Method:
-    """The method that climbs an integrand; `options` are those of `propose`."""
+def by_model(choose: Callable[[pw.Posterior, int], np.ndarray]) -> Method:
+    """The method that chooses by the belief and a seed; while there is no model it fills the space, as a study does."""
 
     def method(task: Task, seed: int) -> Player:
         definition = definition_of(task, seed)
 
-        def choose(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-            draw = seed_of(seed, len(X))
+        def player(X: np.ndarray, y: np.ndarray) -> np.ndarray:
             posterior = learned(definition, X, y) if task.noise is None else known(task, X, y)
             if posterior is None:
                 return suggested(definition, X, y)
-            return pw.propose(posterior, integrand(posterior, draw), POOL, seed=draw, **options).pool
+            return choose(posterior, seed_of(seed, len(X)))
 
-        return choose
+        return player
 
     return method
 
 
-def thompson(task: Task, seed: int) -> Player:
-    definition = definition_of(task, seed)
-
-    def choose(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        posterior = learned(definition, X, y) if task.noise is None else known(task, X, y)
-        if posterior is None:
-            return suggested(definition, X, y)
-        return pw.thompson(posterior, POOL, seed=seed_of(seed, len(X))).pool
-
-    return choose
+def proposing(integrand: Callable[[pw.Posterior, int], object], **options: object) -> Method:
+    """The method that climbs an integrand; `options` are those of `propose`."""
+    return by_model(lambda belief, seed: pw.propose(belief, integrand(belief, seed), POOL, seed=seed, **options).pool)
 
 
 def mixed(*parts: tuple[str, int]) -> Method:
     """A pool of which each part climbs its own integrand, with the parts before it pending."""
 
-    def method(task: Task, seed: int) -> Player:
-        definition = definition_of(task, seed)
+    def choose(posterior: pw.Posterior, seed: int) -> np.ndarray:
+        pool = np.zeros((0, posterior.dimension))
+        for name, count in parts:
+            worth = INTEGRANDS[name](posterior, seed)
+            pool = np.concatenate([pool, pw.propose(posterior, worth, count, pending=pool, seed=seed).pool])
+        return pool
 
-        def choose(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-            draw = seed_of(seed, len(X))
-            posterior = learned(definition, X, y) if task.noise is None else known(task, X, y)
-            if posterior is None:
-                return suggested(definition, X, y)
-            pool = np.zeros((0, task.dimension))
-            for name, count in parts:
-                worth = INTEGRANDS[name](posterior, draw)
-                pool = np.concatenate([pool, pw.propose(posterior, worth, count, pending=pool, seed=draw).pool])
-            return pool
-
-        return choose
-
-    return method
+    return by_model(choose)
 
 
 METHODS: dict[str, Method] = {
     "default": default,
     **{name: proposing(integrand) for name, integrand in INTEGRANDS.items()},
     "kg": proposing(lambda posterior, seed: pw.KnowledgeGradient(), maximizer=pw.OneShot()),
-    "thompson": thompson,
+    "thompson": by_model(lambda posterior, seed: pw.thompson(posterior, POOL, seed=seed).pool),
     "ucb4+jes4": mixed(("ucb", 4), ("jes", 4)),
     "ucb6+jes2": mixed(("ucb", 6), ("jes", 2)),
     "logpi4+jes4": mixed(("logpi", 4), ("jes", 4)),
