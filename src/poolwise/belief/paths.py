@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 from poolwise import checks
 from poolwise.belief.gaussian_process import GaussianProcess, Posterior, cross_covariance
 from poolwise.belief.kernel import Kernel
+from poolwise.belief.turning import cos_and_sin
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.precision import double
@@ -37,8 +38,8 @@ class Waves:
     mean: Float[Array, ""]
 
     def __call__(self, points: Float[Array, "p d"]) -> Float[Array, "c p"]:
-        angles = points @ self.frequencies.T
-        return self.mean + self.weights[:, 0] @ jnp.cos(angles).T + self.weights[:, 1] @ jnp.sin(angles).T
+        cosines, sines = cos_and_sin(points @ self.frequencies.T)
+        return self.mean + self.weights[:, 0] @ cosines.T + self.weights[:, 1] @ sines.T
 
 
 @pytree

@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float, Int
 from poolwise import checks
 from poolwise.belief.gaussian_process import Posterior, cross_covariance
 from poolwise.belief.paths import Paths, sample_paths
+from poolwise.belief.turning import cos_and_sin
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.maximizers import lbfgsb
@@ -94,8 +95,8 @@ class PathRows:
 
     def __call__(self, points: Float[Array, "r d"]) -> Float[Array, " r"]:
         waves, weights = self.paths.waves, self.paths.waves.weights[self.owner]
-        angles = points @ waves.frequencies.T
-        values = waves.mean + jnp.sum(weights[:, 0] * jnp.cos(angles) + weights[:, 1] * jnp.sin(angles), axis=1)
+        cosines, sines = cos_and_sin(points @ waves.frequencies.T)
+        values = waves.mean + jnp.sum(weights[:, 0] * cosines + weights[:, 1] * sines, axis=1)
         if self.paths.posterior is None or self.paths.corrections is None:
             return values
         cross = cross_covariance(self.paths.posterior, points)
@@ -218,4 +219,4 @@ def _climb(
         values, pull = jax.vjp(rows, x)
         return values, pull(jnp.ones_like(values))[0] * moving[None, :]
 
-    return lbfgsb.ascend(value_and_gradient, starts, rounds=rounds, gtol=1e-6, ftol=1e-10)
+    return lbfgsb.ascend(value_and_gradient, starts, rounds=rounds, gtol=1e-4, ftol=1e-8)
