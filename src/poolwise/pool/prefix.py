@@ -60,12 +60,6 @@ def left_rows(prefix: Prefix, field: Field, rows: Rows) -> Float[Array, "p c"]:
     return ((cross * taken) @ prefix.root.T) * taken
 
 
-def scores(prefix: Prefix, field: Field, rows: Rows, integrand: MaxType, slot: Int[Array, ""]) -> Float[Array, "p m"]:
-    """Scores of p points, each as the pool's next, in each sample."""
-    y = _outcomes(prefix, field, rows, slot)
-    return integrand.score(above(prefix, y), rows.mean[:, None])
-
-
 def with_one(
     prefix: Prefix, field: Field, rows: Rows, integrand: MaxType, own: Float[Array, " m"]
 ) -> Float[Array, " p"]:
@@ -89,23 +83,17 @@ def above(prefix: Prefix, y: Float[Array, "*r m"]) -> Float[Array, "*r m"]:
     return y if prefix.floor is None else y - prefix.floor.reshape(*(1,) * (y.ndim - 1), -1)
 
 
-def _outcomes(prefix: Prefix, field: Field, rows: Rows, slot: Int[Array, ""]) -> Float[Array, "p m"]:
-    left, pivot = factor_rows(prefix, field, rows)
-    own = jnp.take(prefix.normals, slot, axis=1)
-    return rows.mean[:, None] + left @ prefix.normals.T + pivot[:, None] * own[None, :]
-
-
 def extended(prefix: Prefix, field: Field, rows: Rows, integrand: MaxType, slot: Int[Array, ""]) -> Prefix:
     """The prefix with one more point in a slot."""
     left, pivot = factor_rows(prefix, field, rows)
     here = jnp.arange(prefix.taken.shape[0]) == slot
     # [L 0; l p]^-1 has the last row [-l L^-1 / p, 1 / p]
     last = jnp.where(here, 1.0, -(left[0] @ prefix.root)) / pivot[0]
+    y = rows.mean + prefix.normals @ left[0] + pivot * jnp.take(prefix.normals, slot, axis=1)
     best, floor = prefix.best, prefix.floor
     if floor is None:
-        best = jnp.maximum(best, scores(prefix, field, rows, integrand, slot)[0])
+        best = jnp.maximum(best, integrand.score(y, rows.mean))
     else:
-        y = _outcomes(prefix, field, rows, slot)[0]
         low = slot < prefix.baseline
         best = jnp.where(low, best, jnp.maximum(best, integrand.score(y - floor, rows.mean)))
         floor = jnp.where(low, jnp.maximum(floor, y), floor)

@@ -16,18 +16,20 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from poolwise.acquisition.base_samples import normals
-from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement, averaged, baseline_slots
+from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement, baseline_slots, has_formula
 from poolwise.acquisition.volume import VolumeType
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.maximizers import lbfgsb
 from poolwise.pool.ascent import general_objective
 from poolwise.pool.field import Field, Rows, field_of
 from poolwise.pool.joint import GeneralObjective
-from poolwise.pool.prefix import Prefix, extended, nobody, scores
+from poolwise.pool.prefix import Prefix, extended, nobody, with_one
 from poolwise.pool.volume import VolumeTable
 from poolwise.pytree import pytree
 
 Points: TypeAlias = Float[np.ndarray, "_ d"]
+
+SMOOTHER = 8  # times fewer base samples are enough where the outcome in the free seat is not sampled
 
 
 @pytree
@@ -45,8 +47,8 @@ class Seat:
 
     def worth(self, seen: Rows) -> Float[Array, " p"]:
         """The value of the pool with each of the points in the free seat."""
-        each = scores(self.prefix, self.field, seen, self.integrand, self.slot)
-        return averaged(self.integrand, self.integrand.value(jnp.maximum(each, self.prefix.best[None, :])))
+        own = jnp.take(self.prefix.normals, self.slot, axis=1)
+        return with_one(self.prefix, self.field, seen, self.integrand, own)
 
 
 @pytree
@@ -131,6 +133,8 @@ def table(  # noqa: PLR0913
     if not isinstance(integrand, MaxType):
         return GeneralTable(posterior, integrand, pending, samples // 4, seed)
     count = samples * (2 if isinstance(integrand, ProbabilityOfImprovement) else 1)
+    if has_formula(integrand):
+        count //= SMOOTHER
     z = normals(count, baseline_slots(integrand) + len(pending) + q, seed=seed)
     spare = max(8, 1 << (z.shape[1] - 1).bit_length()) - z.shape[1]
     return MaxTable(_field(posterior), integrand, pending, np.pad(z, ((0, 0), (0, spare))))
