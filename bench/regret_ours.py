@@ -39,6 +39,7 @@ INTEGRANDS: dict[str, Callable[[pw.Posterior, int], object]] = {
     "logpi": lambda posterior, seed: likely_better(posterior),
     "gibbon": lambda posterior, seed: pw.MaxValueEntropy(pw.path_maxima(posterior, features=256, seed=seed).values),
     "jes": lambda posterior, seed: pw.JointEntropySearch(*pw.path_maxima(posterior, features=256, seed=seed)),
+    "jes64": lambda posterior, seed: pw.JointEntropySearch(*pw.path_maxima(posterior, 64, seed=seed)),
     "energy": lambda posterior, seed: pw.EnergyEntropy(),
 }
 
@@ -84,28 +85,36 @@ def proposing(integrand: Callable[[pw.Posterior, int], object], **options: objec
     return by_model(lambda belief, seed: pw.propose(belief, integrand(belief, seed), POOL, seed=seed, **options).pool)
 
 
-def mixed(*parts: tuple[str, int]) -> Method:
-    """A pool of which each part climbs its own integrand, with the parts before it pending."""
+def mixed(*parts: tuple[str, int], **options: object) -> Method:
+    """A pool of which each part climbs its own integrand, with the parts before it pending; `options` of `propose`."""
 
     def choose(posterior: pw.Posterior, seed: int) -> np.ndarray:
         pool = np.zeros((0, posterior.dimension))
         for name, count in parts:
             worth = INTEGRANDS[name](posterior, seed)
-            pool = np.concatenate([pool, pw.propose(posterior, worth, count, pending=pool, seed=seed).pool])
+            pool = np.concatenate([pool, pw.propose(posterior, worth, count, pending=pool, seed=seed, **options).pool])
         return pool
 
     return by_model(choose)
 
 
+# Less work for a pool than the default's, and more.
+LESS = pw.Ascent(256, candidates=32, starts=2, rounds=4, lanes=1, polish=10)
+MORE = pw.Ascent(4096, candidates=1024, starts=32, rounds=30, lanes=8, polish=200)
+
 METHODS: dict[str, Method] = {
     "default": default,
-    **{name: proposing(integrand) for name, integrand in INTEGRANDS.items()},
+    **{name: proposing(integrand) for name, integrand in INTEGRANDS.items() if name != "jes64"},
     "kg": proposing(lambda posterior, seed: pw.KnowledgeGradient(), maximizer=pw.OneShot()),
     "thompson": by_model(lambda posterior, seed: pw.thompson(posterior, POOL, seed=seed).pool),
     "ucb4+jes4": mixed(("ucb", 4), ("jes", 4)),
     "ucb6+jes2": mixed(("ucb", 6), ("jes", 2)),
     "logpi4+jes4": mixed(("logpi", 4), ("jes", 4)),
     "logpi4+logei4": mixed(("logpi", 4), ("logei", 4)),
+    "ucb@less": proposing(INTEGRANDS["ucb"], maximizer=LESS),
+    "ucb@more": proposing(INTEGRANDS["ucb"], maximizer=MORE),
+    "ucb4+jes4@less": mixed(("ucb", 4), ("jes", 4), maximizer=LESS),
+    "ucb4+jes4@more": mixed(("ucb", 4), ("jes64", 4), maximizer=MORE),
     "random": random,
 }
 
