@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -26,6 +26,7 @@ MATCHED = ("direct", "gradient", "stochastic")
 Timed = Callable[[str, int, int], tuple[float, int]]  # optimizer, evaluations, seed -> seconds, evaluations made
 
 
+@runtime_checkable
 class Crew(Protocol):
     """Whoever does jobs."""
 
