@@ -476,7 +476,7 @@ def rehearse(optimizer: str, asked: Ask, setup: Setup, evaluations: int | None) 
 
         def pick(i: int) -> None:
             with jax.enable_x64(True):
-                jax.block_until_ready(_picked(asked, known[:, :i], offered[:, i]))
+                jax.block_until_ready(_picked(asked, known[:, :i], offered[:, i]))  # type: ignore[no-untyped-call]
 
         with ThreadPoolExecutor(compilers()) as threads:
             list(threads.map(pick, range(setup.q)))
