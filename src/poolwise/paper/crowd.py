@@ -147,12 +147,23 @@ def _stacked(each: Sequence[Any]) -> Any:
     return jax.tree.map(lambda *leaves: np.stack(leaves), *each)
 
 
+def _samples(asked: Ask, setup: Setup) -> int:
+    """Base samples of searches and of the last choice."""
+    return setup.samples if asked.max_type else OUTER
+
+
 def _normals(samples: int, q: int, seeds: Sequence[int]) -> Float[np.ndarray, "t m q"]:
     return np.stack([normals(samples, q, seed=seed) for seed in seeds])
 
 
 def choose(optimizer: str, asked: Ask, setup: Setup, evaluations: int | None) -> Choices:
-    """Choose a pool of each task with so many evaluations each; without a number, with the optimizer's own default."""
+    """Choose a pool of each task with so many evaluations each; without a number, with the optimizer's own default.
+
+    The base samples that optimizers share are drawn before the clock counts: on the host, one task after another, they
+    would take longer than the search itself does on an accelerator.
+    """
+    for seeds in (asked.seeds, [seed + 1 for seed in asked.seeds]):
+        _normals(_samples(asked, setup), setup.q, seeds)  # kept by `normals`
     began = time.perf_counter()
     search = {"random": _random, "direct": _direct, "default": _default}.get(optimizer, _ascent(optimizer))
     with jax.enable_x64(True):
@@ -200,15 +211,13 @@ _objectives = jax.jit(jax.vmap(_objective))
 
 def _together(asked: Ask, setup: Setup) -> Together:
     """What searches climb: the acquisition values of all tasks on fixed base samples."""
-    samples = setup.samples if asked.max_type else OUTER
-    z = _normals(samples, setup.q, asked.seeds)
+    z = _normals(_samples(asked, setup), setup.q, asked.seeds)
     return Together(_objectives(asked.beliefs.posteriors, asked.worths, z), len(asked.seeds))
 
 
 def _final(asked: Ask, pools: Float[np.ndarray, "t r q d"], setup: Setup) -> Pools:
     """The best of a few pools of each task on base samples that the search has not seen."""
-    samples = setup.samples if asked.max_type else OUTER
-    values = _values_of(asked, pools, (samples, [seed + 1 for seed in asked.seeds]))
+    values = _values_of(asked, pools, (_samples(asked, setup), [seed + 1 for seed in asked.seeds]))
     return np.asarray(pools[np.arange(len(pools)), np.nanargmax(values, axis=1)], float)
 
 
@@ -226,15 +235,16 @@ def _random(asked: Ask, setup: Setup, evaluations: int | None) -> tuple[Pools, i
 
 
 def _uniform(seeds: Sequence[int], shape: tuple[int, int, int]) -> Float[np.ndarray, "t r q d"]:
-    """Random pools of each task, drawn on all cores."""
+    """Random pools of each task."""
     pools = np.empty((len(seeds), *shape), np.float32)
-
-    def draw(index: int) -> None:
-        np.random.default_rng([seeds[index], 7]).random(out=pools[index], dtype=np.float32)
-
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        list(threads.map(draw, range(len(seeds))))
+    each(lambda seed, own: np.random.default_rng([seed, 7]).random(out=own, dtype=np.float32), seeds, pools)
     return pools
+
+
+def each(function: Callable[..., Any], *columns: Any) -> list[Any]:
+    """A function of every task, on all cores where NumPy lets go of the interpreter."""
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return list(threads.map(function, *columns))
 
 
 def _seen(first: Float[np.ndarray, "s q d"], count: int, seed: int) -> Float[np.ndarray, "r q d"]:
@@ -279,11 +289,12 @@ def _ascent(optimizer: str) -> Callable[[Ask, Setup, int | None], tuple[Pools, i
 def _sampled(asked: Ask, samples: int, nearby: int, q: int, count: int) -> Float[np.ndarray, "t r q d"]:
     """Pools of points drawn in proportion to their own acquisition value, of evenly spread and of nearby points."""
     d, known = asked.beliefs.X.shape[2], asked.beliefs
-    points = [
-        np.concatenate([spread(2**10, d, seed), around_best(X, y, nearby, seed)])
-        for X, y, seed in zip(known.X, known.y, asked.seeds, strict=True)
-    ]
-    noise = [np.random.default_rng([seed, 2]).gumbel(size=(count, len(points[0]))) for seed in asked.seeds]
+
+    def candidates(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], seed: int) -> tuple[Any, Any]:
+        points = np.concatenate([spread(2**10, d, seed), around_best(X, y, nearby, seed)])
+        return points, np.random.default_rng([seed, 2]).gumbel(size=(count, len(points)))
+
+    points, noise = zip(*each(candidates, known.X, known.y, asked.seeds), strict=True)
     z = _normals(samples, 1, asked.seeds)
     with jax.enable_x64(True):
         found = _marginal(known.posteriors, asked.worths, z, np.stack(points), np.stack(noise), q)

@@ -187,18 +187,24 @@ class _Run:
                 {"value": float(v), "evaluations": int(e)} for v, e in zip(values, choices.evaluations, strict=True)
             ]
         noises = np.stack([tasks.noises(setup, index, number) for index in indices])
-        outcomes = np.stack([f(pool) for f, pool in zip(functions, pools, strict=True)]) + noises
+        outcomes = _heights(functions, pools) + noises
         X, y = np.concatenate([X, pools], axis=1), np.concatenate([y, outcomes], axis=1)
         points = recommended_to_all(crowd.beliefs(setup, X, y, self.size).posteriors)
+        shown = np.stack([points, X[np.arange(len(X)), y.argmax(axis=1)]], axis=1)
+        heights = _heights(functions, shown)
         times = {"seconds": seconds, "cpu_seconds": seconds, "first_call": first_call if number == 1 else 0.0}
         made = {}
         for i, index in enumerate(indices):
             row = {"round": number} | found[i] | {"observations": y.shape[1]}
-            row |= {"recommended": float(functions[i](points[i][None])[0])}
-            row |= {"observed": float(functions[i](X[i][[int(np.argmax(y[i]))]])[0])}
+            row |= {"recommended": float(heights[i, 0]), "observed": float(heights[i, 1])}
             row |= {"point": points[i], "points": pools[i], "outcomes": outcomes[i]}
             made[index] = {key: tables.cell(value) for key, value in (row | times).items()}
         return made
+
+
+def _heights(functions: Sequence[tasks.Task], points: Float[np.ndarray, "t p d"]) -> Float[np.ndarray, "t p"]:
+    """What each task is worth at points of its own."""
+    return np.stack(crowd.each(lambda function, own: function(own), functions, points))
 
 
 def _observed(rows: Rows, setup: Setup) -> tuple[Float[np.ndarray, "t n d"], Float[np.ndarray, "t n"]]:
