@@ -94,6 +94,31 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_table(command, improvement,
     assert (improvement / "values.csv").read_bytes() == (tmp_path / "values.csv").read_bytes()
 
 
+def test_all_tasks_together_have_the_files_that_each_has_alone(command, improvement, tmp_path):
+    """Random search to the last digit, in one program for two tasks; a share of the seconds for each."""
+    command(f"figure2 --quick --together --only ei --only random --processes 1 --out {tmp_path}")
+    alone, beside = (rows(folder / "units" / "ei-random-00.csv") for folder in (improvement, tmp_path))
+
+    assert [row["points"] for row in alone] == [row["points"] for row in beside]
+    assert 2 * 3 == len(rows(tmp_path / "figure2.csv"))
+    assert all(float(row["seconds"]) > 0 for row in rows(tmp_path / "timing.csv"))
+
+
+@pytest.mark.slow
+def test_all_optimizers_together_reach_values_in_the_same_order(command, tmp_path):
+    """On every belief of two tasks: the default above random search, and on EI gradients as well."""
+    command(f"figure2 --quick --together --only ei --only es --processes 1 --out {tmp_path}")
+    by_belief = {}
+    for row in rows(tmp_path / "values.csv"):
+        key = (row["acquisition"], row["task"], row["observations"])
+        by_belief.setdefault(key, {})[row["optimizer"]] = float(row["value"])
+
+    assert len(by_belief) == 8
+    for (acquisition, _, _), values in by_belief.items():
+        climbing = ("gradient", "stochastic", "default") if acquisition == "ei" else ("default",)
+        assert min(values[name] for name in climbing) > values["random"] > 0
+
+
 def test_a_finished_run_computes_nothing(improvement, capsys, monkeypatch):
     """A second start leaves the runs as they are, and starts no worker; it draws again, which need not be seen here."""
     for name in ("draw_regret", "draw_values"):

@@ -13,6 +13,8 @@ import click
 
 Command = Callable[..., Any]
 
+GATHERED = ("out", "quick", "tasks", "rounds", "seed", "processes", "only")  # options that become a setup
+
 
 @click.group()
 def paper() -> None:
@@ -51,8 +53,9 @@ def _running(command: Command) -> Command:
         chosen = dataclasses.replace(QUICK if given["quick"] else Setup(), seed=given["seed"])
         tasks, rounds = given["tasks"] or chosen.tasks, given["rounds"] or chosen.rounds
         setup = dataclasses.replace(chosen, tasks=tasks, rounds=rounds)
+        others = {name: value for name, value in given.items() if name not in GATHERED}
         try:
-            return command(setup, given["out"], only=given["only"], count=given["processes"])
+            return command(setup, given["out"], only=given["only"], count=given["processes"], **others)
         except KeyboardInterrupt:
             click.echo("stopped; the same command goes on from here", err=True)
             raise SystemExit(130) from None
@@ -75,11 +78,16 @@ def figure1(out: Path, quick: bool, only: tuple[str, ...]) -> None:
 
 
 @paper.command()
+@click.option("--together", is_flag=True, help="All tasks in one program on JAX's device, such as a GPU.")
 @_running
-def figure2(setup: Any, out: Path, *, only: tuple[str, ...], count: int) -> None:
+def figure2(setup: Any, out: Path, *, only: tuple[str, ...], count: int, together: bool) -> None:
     """Log regret of every acquisition function with every optimizer, at equal runtime."""
     from poolwise.paper.figure2 import figure2 as make
+    from poolwise.programs import keep_programs
 
+    if together:
+        keep_programs()
+        setup = dataclasses.replace(setup, together=True)
     click.echo(f"results: {make(setup, out, only=only, count=count)}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import jax
@@ -45,9 +46,16 @@ class Direct:
     @double
     def __call__(self, objective: Objective, starts: ArrayLike, budget: Budget = UNLIMITED, *, seed: int = 0) -> Climb:
         """Search; the results are sorted, highest first."""
+        goal = as_pytree(objective)
+        return self.by(lambda point: float(_value(goal, point[None])[0]), starts, budget)
+
+    def by(
+        self, value: Callable[[Float[np.ndarray, " p"]], float], starts: ArrayLike, budget: Budget = UNLIMITED
+    ) -> Climb:
+        """The same search with any function of one point."""
         first = as_starts(starts)
         r, p = first.shape
-        visit = _Visits(as_pytree(objective), Log(budget), r, max(r, budget.allowed(self.evaluations)))
+        visit = _Visits(value, Log(budget), r, max(r, budget.allowed(self.evaluations)))
         try:
             for start in first:
                 visit(start)
@@ -79,7 +87,7 @@ class _Stop(Exception):
 class _Visits:
     """The function that SciPy calls, one point at a time; it keeps the best r points and the budget itself."""
 
-    objective: Objective
+    value: Callable[[Float[np.ndarray, " p"]], float]
     log: Log
     r: int
     most: int
@@ -89,7 +97,7 @@ class _Visits:
     def __call__(self, point: Float[np.ndarray, " p"]) -> float:
         if self.done >= self.most or (self.done >= self.r and self.log.late()):
             raise _Stop
-        value = float(_value(self.objective, point[None])[0])
+        value = self.value(point)
         value = value if np.isfinite(value) else -np.inf
         self.done += 1
         if len(self.kept) < self.r or value > self.kept[-1][0]:

@@ -60,7 +60,7 @@ class Stochastic:
         chunk = partial(_chunk, self.rule, self.batch_size, self.learning_rate)
         memory = _rule(self.rule, self.learning_rate).init(points)
         most = budget.allowed(r * (1 + self.steps + -(-self.steps // CHUNK))) // r  # batches of r evaluations
-        used, taken, judged = 0, 0, (points, jnp.full(r, -jnp.inf))
+        used, taken, judged = 0, 0, (points, jnp.full(r, -jnp.inf, points.dtype))
         while used == 0 or (used + 1 < most and taken < self._steps(budget) and not log.late()):
             steps = min(log.share(used, CHUNK), most - used - 1, self._steps(budget) - taken) if used else 0
             memory, judged = chunk(objective, judged, memory, key, taken, steps)

@@ -8,19 +8,30 @@ the processor, which one thread has to itself: on a machine that does nothing el
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from poolwise.belief.padding import bucket
 from poolwise.paper import choosing, tables, tasks
 from poolwise.paper.playing import Budgets, leave_if_orphaned
-from poolwise.paper.processes import Workers
+from poolwise.paper.processes import Job
 from poolwise.paper.settings import Setup
 
 REPEATS = 7
 MATCHED = ("direct", "gradient", "stochastic")
+
+Timed = Callable[[str, int, int], tuple[float, int]]  # optimizer, evaluations, seed -> seconds, evaluations made
+
+
+@runtime_checkable
+class Crew(Protocol):
+    """Whoever does jobs."""
+
+    def run(self, jobs: Sequence[Job], title: str) -> list[Any]:
+        """The results of jobs, in their order."""
 
 
 def buckets(setup: Setup) -> list[int]:
@@ -28,18 +39,28 @@ def buckets(setup: Setup) -> list[int]:
     return sorted({bucket(setup.q * (round + 1)) for round in range(setup.rounds)})
 
 
-def calibrate(
-    setup: Setup, acquisitions: tuple[str, ...], out: Path, crew: Workers, *, optimizers: tuple[str, ...] = MATCHED
+def calibrate(  # noqa: PLR0913
+    setup: Setup,
+    acquisitions: tuple[str, ...],
+    out: Path,
+    crew: Crew,
+    *,
+    optimizers: tuple[str, ...] = MATCHED,
+    sizes: Sequence[int] = (),
+    by: Callable[..., None] | None = None,
 ) -> Budgets:
-    """Evaluations for each optimizer, acquisition and bucket; measured where calibration.csv does not have them yet."""
+    """Evaluations for each optimizer, acquisition and bucket; measured where calibration.csv does not have them yet.
+
+    `by` is what measures, and `sizes` are the buckets, where they are not those of single runs.
+    """
     rows: list[dict[str, Any]] = list(tables.read(out / "calibration.csv"))
     known = {(row["acquisition"], int(row["bucket"]), row["optimizer"]) for row in rows}
     jobs = []
-    for size in buckets(setup):
+    for size in sizes or buckets(setup):
         for acquisition in acquisitions:
             path = out / "calibration" / f"{acquisition}-{size}-{optimizers[0]}.csv"
             if {(acquisition, size, name) for name in optimizers} - known and not path.exists():
-                jobs.append((measure, (setup, acquisition, size, optimizers, path)))
+                jobs.append((by or measure, (setup, acquisition, size, optimizers, path)))
     crew.run(jobs, "calibration")
     for path in sorted((out / "calibration").glob("*.csv")):
         fresh = [
@@ -52,41 +73,59 @@ def calibrate(
     return {(row["acquisition"], row["optimizer"], int(row["bucket"])): int(row["evaluations"]) for row in rows}
 
 
-def fixed(setup: Setup, acquisitions: tuple[str, ...]) -> Budgets:
+def fixed(setup: Setup, acquisitions: tuple[str, ...], sizes: Sequence[int] = ()) -> Budgets:
     """Budgets without a clock, for quick runs: as many evaluations as a small search needs."""
     budgets: Budgets = {}
     for acquisition in acquisitions:
         starts = setup.starts_of(acquisition)
         few = {"direct": 128, "gradient": 24 * starts, "stochastic": 48 * starts, "random": setup.pools_of(acquisition)}
-        budgets |= {(acquisition, name, size): count for name, count in few.items() for size in buckets(setup)}
+        budgets |= {(acquisition, name, size): count for name, count in few.items() for size in sizes or buckets(setup)}
     return budgets
 
 
 def measure(setup: Setup, acquisition: str, size: int, optimizers: tuple[str, ...], path: Path) -> None:
-    """Random search's seconds, and the evaluations that the others make in them, written to a file.
+    """Random search's seconds, and the evaluations that the others make in them, written to a file."""
+    X = np.random.default_rng(setup.seed).random((size, setup.d))
+    posterior = tasks.prior(setup).condition(X, tasks.task(setup, 0)(X))
+    worth = choosing.integrand(acquisition, posterior, setup, 0)
+
+    def timed(name: str, count: int, seed: int) -> tuple[float, int]:
+        leave_if_orphaned()
+        choice = choosing.choose(name, posterior, worth, setup, evaluations=count, seed=seed)
+        return choice.cpu_seconds, choice.evaluations
+
+    rows = matched(setup, acquisition, optimizers, timed)
+    tables.write(path, [row | {"bucket": size} for row in rows])
+
+
+def matched(  # noqa: PLR0913
+    setup: Setup,
+    acquisition: str,
+    optimizers: tuple[str, ...],
+    timed: Timed,
+    *,
+    repeats: int = REPEATS,
+    longest: int = 1024,
+) -> list[dict[str, Any]]:
+    """Evaluations that take as long as random search, from timed searches; DIRECT's are at most `longest`.
 
     Each search is timed with few and with more evaluations, over and over in turn, and the fastest of each counts:
     what else the machine does only adds to a time.
     """
-    X = np.random.default_rng(setup.seed).random((size, setup.d))
-    posterior = tasks.prior(setup).condition(X, tasks.task(setup, 0)(X))
-    worth = choosing.integrand(acquisition, posterior, setup, 0)
     pools = setup.pools_of(acquisition)
     steps = {name: 1 if name == "direct" else setup.starts_of(acquisition) for name in optimizers}
     plan = [("random", pools)]
-    plan += [(name, step * count) for name, step in steps.items() for count in (4, 1024 if step == 1 else 48)]
+    plan += [(name, step * count) for name, step in steps.items() for count in (4, longest if step == 1 else 48)]
     fastest = dict.fromkeys(plan, (math.inf, 0))
-    for repeat in range(REPEATS + 1):  # the first compiles
+    for repeat in range(repeats + 1):  # the first compiles
         for name, count in plan:
-            leave_if_orphaned()
-            choice = choosing.choose(name, posterior, worth, setup, evaluations=count, seed=repeat)
-            fastest[name, count] = min(fastest[name, count], (choice.cpu_seconds, choice.evaluations))
+            fastest[name, count] = min(fastest[name, count], timed(name, count, repeat))
     target = fastest["random", pools][0]
-    row = {"acquisition": acquisition, "bucket": size, "optimizer": "random", "evaluations": pools}
+    row = {"acquisition": acquisition, "bucket": 0, "optimizer": "random", "evaluations": pools}
     rows = [row | {"seconds_each": target / pools, "target": target}]
     for name, step in steps.items():
         (early, few), (late, many) = (fastest[key] for key in plan if key[0] == name)
-        each = (late - early) / max(many - few, 1)
+        each = max(late - early, 1e-3 * late) / max(many - few, 1)
         evaluations = max(2, round((few + (target - early) / each) / step)) * step
         rows.append(row | {"optimizer": name, "evaluations": evaluations, "seconds_each": each, "target": target})
-    tables.write(path, rows)
+    return rows

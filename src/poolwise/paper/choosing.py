@@ -44,7 +44,17 @@ def integrand(acquisition: str, posterior: pw.Posterior, setup: Setup, seed: int
     """The acquisition function of that name: the threshold is the best outcome observed so far."""
     best, acquisition = float(posterior.y.max()), acquisition.removeprefix("rivals-")
     if acquisition == "es":
-        return pw.EntropySearch(representers(posterior, best, seed), noise=setup.noise, samples=INNER)
+        return entropy_search(representers(posterior, best, seed), setup)
+    return over(acquisition, best)
+
+
+def entropy_search(representers: Float[np.ndarray, "r d"], setup: Setup) -> pw.EntropySearch:
+    """Entropy search among candidate maximisers."""
+    return pw.EntropySearch(representers, noise=setup.noise, samples=INNER)
+
+
+def over(acquisition: str, best: float) -> Any:
+    """An acquisition function that needs no more than the best outcome observed so far."""
     return {
         "ei": lambda: pw.ExpectedImprovement(best),
         "pi": lambda: pw.ProbabilityOfImprovement(best, temperature=0.01),

@@ -17,10 +17,11 @@ from poolwise.errors import InputError
 from poolwise.paper import choosing, tables, tasks
 from poolwise.paper.calibration import calibrate, fixed
 from poolwise.paper.drawing import draw_regret, draw_values
-from poolwise.paper.playing import Budgets, leave_if_orphaned, observed, play
+from poolwise.paper.playing import Budgets, leave_if_orphaned, observed, play, unit_file
 from poolwise.paper.processes import Workers, workers
 from poolwise.paper.provenance import check_folder
 from poolwise.paper.settings import ACQUISITIONS, OPTIMIZERS, Setup, Unit
+from poolwise.paper.together import compared_rounds, play_together
 
 SMALLEST_REGRET = 1e-6  # below, regrets are shown as this
 
@@ -39,11 +40,16 @@ def figure2(setup: Setup, out: Path, *, only: tuple[str, ...] = (), count: int =
     acquisitions, optimizers = selection(only)
     check_folder(out, setup)
     units = [Unit(t, a, o) for t in range(setup.tasks) for a in acquisitions for o in optimizers]
+    if setup.together:
+        play_together(setup, units, out)
     with workers(count) as crew:
-        budgets = _budgets(setup, acquisitions, out, crew)
-        play_missing(setup, units, budgets, out, crew)
+        if not setup.together:
+            budgets = _budgets(setup, acquisitions, out, crew)
+            play_missing(setup, units, budgets, out, crew)
+            if "default" in optimizers:
+                _compare(setup, budgets, units, out, crew)
         if "default" in optimizers:
-            _compare(setup, budgets, units, out, crew)
+            tables.write(out / "values.csv", [row for unit in units for row in tables.read(_reached_file(out, unit))])
         best = optima(setup, units, out, crew)
     tables.write(out / "figure2.csv", [row for unit in units for row in results(setup, unit, best[unit.task], out)])
     tables.write(out / "timing.csv", [row for unit in units for row in timings(setup, unit, out)])
@@ -66,7 +72,7 @@ def play_missing(setup: Setup, units: list[Unit], budgets: Budgets, out: Path, c
 
 
 def _file(out: Path, unit: Unit) -> Path:
-    return out / "units" / f"{unit.name}.csv"
+    return unit_file(out / "units", unit)
 
 
 def optima(setup: Setup, units: list[Unit], out: Path, crew: Workers) -> dict[int, float]:
@@ -124,17 +130,16 @@ def _compare(setup: Setup, budgets: Budgets, units: list[Unit], out: Path, crew:
     """The value that each optimizer reaches on the same beliefs: those that the default's run went through."""
     missing = [unit for unit in units if not _reached_file(out, unit).exists()]
     crew.run([(_reached, (setup, budgets, unit, out)) for unit in missing], "values")
-    tables.write(out / "values.csv", [row for unit in units for row in tables.read(_reached_file(out, unit))])
 
 
 def _reached_file(out: Path, unit: Unit) -> Path:
-    return out / "values" / f"{unit.name}.csv"
+    return unit_file(out / "values", unit)
 
 
 def _reached(setup: Setup, budgets: Budgets, unit: Unit, out: Path) -> None:
     rows = tables.read(_file(out, Unit(unit.task, unit.acquisition, "default")))
     found = []
-    for round in sorted({max(1, setup.rounds // share) for share in (4, 2, 1)}):
+    for round in compared_rounds(setup):
         leave_if_orphaned()
         X, y = observed(rows[:round], setup)
         posterior = tasks.prior(setup).condition(X, y)

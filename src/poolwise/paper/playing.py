@@ -22,7 +22,7 @@ _warm: set[tuple[str, str, int]] = set()
 
 def play(unit: Unit, setup: Setup, budgets: Budgets, folder: Path) -> int:
     """Play the rounds that are not on disk yet; returns how many those were."""
-    path = folder / f"{unit.name}.csv"
+    path = unit_file(folder, unit)
     rows: list[dict[str, Any]] = list(tables.read(path))
     before = len(rows)
     while len(rows) <= setup.rounds:
@@ -30,6 +30,11 @@ def play(unit: Unit, setup: Setup, budgets: Budgets, folder: Path) -> int:
         rows.append(_round(unit, setup, budgets, rows))
         tables.write(path, rows)
     return len(rows) - before
+
+
+def unit_file(folder: Path, unit: Unit) -> Path:
+    """Where the rounds of a run are kept."""
+    return folder / f"{unit.name}.csv"
 
 
 def observed(rows: list[dict[str, Any]], setup: Setup) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:

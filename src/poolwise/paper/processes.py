@@ -38,23 +38,35 @@ class Workers:
         """The results of jobs, in their order."""
         if not jobs:
             return []
-        console, began, told = Console(stderr=True), time.perf_counter(), 0
-        columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"))
-        with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
-            bar = progress.add_task(title, total=len(jobs))
+        with progress(title, len(jobs)) as done_with:
             futures = [self.executor.submit(function, *arguments) for function, arguments in jobs]
             waiting = set(futures)
             while waiting:
                 done, waiting = wait(waiting, timeout=1.0, return_when=FIRST_COMPLETED)
                 for future in done:
                     future.result()
-                progress.update(bar, advance=len(done))
-                finished, seconds = len(futures) - len(waiting), time.perf_counter() - began
-                if not console.is_terminal and (share := 20 * finished // len(futures)) > told:
-                    told = share
-                    left = seconds * len(waiting) / finished
-                    console.print(f"{title}: {finished} of {len(futures)}, {seconds:.0f} s, about {left:.0f} s left")
+                done_with(len(done))
         return [future.result() for future in futures]
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A function to call with how many more are done: a bar with the time left, or now and then a line."""
+    console, began, finished, told = Console(stderr=True), time.perf_counter(), 0, 0
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"))
+    with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
+        task = bar.add_task(title, total=total)
+
+        def done_with(count: int) -> None:
+            nonlocal finished, told
+            finished, seconds = finished + count, time.perf_counter() - began
+            bar.update(task, advance=count)
+            if not console.is_terminal and (share := 20 * finished // total) > told:
+                told = share
+                left = seconds * (total - finished) / finished
+                console.print(f"{title}: {finished} of {total}, {seconds:.0f} s, about {left:.0f} s left")
+
+        yield done_with
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from poolwise.version import __version__
 
 GROWING = ("tasks", "rounds")  # more of them may be asked for later; the rest must stay
 LATER = "resumed with"
+EARLIER = {"together": "False"}  # of folders that were made before there was a choice
 
 
 def provenance(setup: Setup) -> list[dict[str, Any]]:
@@ -32,7 +33,7 @@ def check_folder(out: Path, setup: Setup) -> None:
     path, now = out / "settings.csv", provenance(setup)
     before = {row["name"]: row for row in tables.read(path)}
     for name, value in dataclasses.asdict(setup).items():
-        kept = before.get(name, {"value": str(value)})["value"]
+        kept = before.get(name, {"value": EARLIER.get(name, str(value)) if before else str(value)})["value"]
         if name not in GROWING and kept != str(value):
             raise InputError(
                 f"out: {out} holds results with {name}={kept}, not {value}; give another folder with --out."

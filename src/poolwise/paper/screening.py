@@ -20,6 +20,7 @@ from poolwise.belief.gaussian_process import Posterior
 from poolwise.pool.field import Field, field_of
 
 CHUNK = 64  # pools at a time: their outcomes stay in the cache
+WIDE = 2**10  # pools of each task at a time on an accelerator
 SMALLEST = 1e-6  # squared pivot, relative to the kernel's variance
 
 
@@ -34,15 +35,48 @@ def best_pools(
     """The best few of many pools by their value on the given base samples, computed in 32 bit."""
     with jax.enable_x64(True):
         belief, worth, root = jax.tree.map(_single, (field_of(posterior), integrand, posterior.root))
-        order = _order(belief, worth, root, _single(normals), _single(pools), keep)
+        order = _order(belief, worth, root, _single(normals), _single(pools), keep, CHUNK)
     return np.asarray(pools)[np.asarray(order)]
+
+
+def best_pools_of_all(
+    posteriors: Any,
+    integrands: Any,
+    normals: Float[np.ndarray, "t m q"],
+    pools: Float[np.ndarray, "t r q d"],
+    *,
+    keep: int,
+) -> Float[np.ndarray, "t k q d"]:
+    """The same for many tasks at once: beliefs, integrands, samples and pools have a first axis of tasks."""
+    chunk = min(pools.shape[1], CHUNK if jax.default_backend() == "cpu" else WIDE)
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):  # all digits of 32 bit, on a GPU too
+        orders = np.asarray(_orders(posteriors, integrands, normals, pools, keep, chunk))
+    return np.take_along_axis(pools, orders[:, :, None, None], axis=1)
 
 
 def _single(array: Any) -> Float[Array, "..."]:
     return jnp.asarray(array, jnp.float32)
 
 
-@functools.partial(jax.jit, static_argnames=("keep",))
+@functools.partial(jax.jit, static_argnames=("keep", "chunk"))
+def _orders(  # noqa: PLR0913
+    posteriors: Any,
+    integrands: Any,
+    z: Float[Array, "t m q"],
+    pools: Float[Array, "t r q d"],
+    keep: int,
+    chunk: int,
+) -> Int[Array, "t k"]:
+    def one(
+        posterior: Posterior, integrand: MaxType, z: Float[Array, "m q"], pools: Float[Array, "r q d"]
+    ) -> Int[Array, " k"]:
+        belief, worth, root = jax.tree.map(_single, (field_of(posterior), integrand, posterior.root))
+        return _order(belief, worth, root, _single(z), _single(pools), keep, chunk)
+
+    return jax.vmap(one)(posteriors, integrands, z, pools)
+
+
+@functools.partial(jax.jit, static_argnames=("keep", "chunk"))
 def _order(  # noqa: PLR0913
     field: Field,
     integrand: MaxType,
@@ -50,8 +84,9 @@ def _order(  # noqa: PLR0913
     z: Float[Array, "m q"],
     pools: Float[Array, "r q d"],
     keep: int,
+    chunk: int,
 ) -> Int[Array, " k"]:
-    chunks = pools.reshape(-1, CHUNK, *pools.shape[1:])
+    chunks = pools.reshape(-1, chunk, *pools.shape[1:])
     values = jax.lax.map(functools.partial(_values, field, integrand, root, z), chunks).ravel()
     return jax.lax.top_k(jnp.where(jnp.isnan(values), -jnp.inf, values), keep)[1]
 

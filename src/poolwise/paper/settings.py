@@ -56,6 +56,7 @@ class Setup:
     entropy_pools: int = 2**11  # of random search on entropy search, whose every evaluation is a hundred times dearer
     entropy_starts: int = 8
     screening: int = 2**16  # points among which the search for a task's optimum begins
+    together: bool = False  # all tasks in one program on JAX's device, instead of each in a process of its own
 
     @property
     def lengthscale(self) -> float:

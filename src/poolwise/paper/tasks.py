@@ -54,7 +54,7 @@ def prior(setup: Setup) -> pw.GaussianProcess:
     return pw.GaussianProcess(pw.Matern52(setup.lengthscale), noise=setup.noise)
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=32)
 def task(setup: Setup, index: int) -> Task:
     """The task of that number; the same for every run."""
     seed = stream(setup, index, 0)

@@ -52,7 +52,13 @@ def with_room(pending: Float[np.ndarray, "w d"], normals: Float[np.ndarray, "m c
 
 def near_best(posterior: Posterior, count: int, seed: int) -> Float[np.ndarray, "c d"]:
     """Points around the best few observations."""
-    X, y = posterior.X, posterior.y
+    return around_best(posterior.X, posterior.y, count, seed)
+
+
+def around_best(
+    X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], count: int, seed: int
+) -> Float[np.ndarray, "c d"]:
+    """Points around those of the best few outcomes."""
     top = X[np.argsort(-y, kind="stable")[: max(1, min(8, len(y) // 4))]]
     rng = np.random.default_rng([seed, 1])
     chosen = top[np.arange(count) % len(top)]

@@ -1,0 +1,138 @@
+"""All tasks in one program: the same pools as task by task, nothing computed twice, and threads that do not hang."""
+
+import dataclasses
+import threading
+
+import numpy as np
+import pytest
+
+import poolwise as pw
+from poolwise.paper import choosing, crowd, tables, tasks, together
+from poolwise.paper.figure2 import figure2
+from poolwise.paper.meeting import side_by_side
+from poolwise.paper.settings import QUICK, Unit
+
+TOGETHER = dataclasses.replace(QUICK, together=True)
+SIZE = 64
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """Two tasks with twelve observations each, and expected improvement."""
+    X = np.random.default_rng(0).random((2, 12, QUICK.d))
+    y = np.stack([tasks.task(QUICK, i)(points) for i, points in enumerate(X)])
+    return crowd.ask("ei", crowd.beliefs(QUICK, X, y, SIZE), QUICK, [3, 4])
+
+
+@pytest.mark.parametrize(("optimizer", "evaluations"), [("random", 512), ("direct", 64), ("gradient", 96)])
+def test_pools_are_those_of_each_task_alone(asked, optimizer, evaluations):
+    """The same seeds, data and budget: one program for both tasks chooses what two calls choose."""
+    choices = crowd.choose(optimizer, asked, QUICK, evaluations)
+    for i, seed in enumerate(asked.seeds):
+        posterior = tasks.prior(QUICK).condition(asked.beliefs.X[i], asked.beliefs.y[i])
+        worth = choosing.integrand("ei", posterior, QUICK, seed)
+        alone = choosing.choose(optimizer, posterior, worth, QUICK, evaluations=evaluations, seed=seed)
+
+        assert alone.evaluations == choices.evaluations[i]
+        assert np.allclose(alone.pool, choices.pools[i], atol=1e-9 if optimizer == "gradient" else 0, rtol=0)
+        assert np.isclose(choosing.judged(posterior, worth, alone.pool), crowd.judged(asked, choices.pools)[i])
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """What is asked for, with searches that cost nothing: pairs of an optimizer and a number of observations."""
+    calls = []
+
+    def choose(optimizer, asked, setup, evaluations):
+        calls.append((optimizer, asked.beliefs.y.shape[1]))
+        pools = np.stack([np.random.default_rng(seed).random((setup.q, setup.d)) for seed in asked.seeds])
+        return crowd.Choices(pools, np.full(len(pools), 7), 0.5 + len(calls))
+
+    monkeypatch.setattr(crowd, "choose", choose)
+    monkeypatch.setattr(crowd, "rehearse", lambda *given: 1.5)
+    monkeypatch.setattr(crowd, "beliefs", lambda setup, X, y, size: crowd.Beliefs(X, y, X))
+    monkeypatch.setattr(crowd, "judged", lambda asked, pools: pools[:, 0, 0])
+    monkeypatch.setattr(together, "recommended_to_all", lambda X: X[:, 0])
+    return calls
+
+
+def test_a_resumed_run_computes_nothing_twice(made, tmp_path):
+    """One task lacks its last round, as after a stop: only that round is made, and only that file changes."""
+    units = [Unit(task, "ei", name) for task in range(2) for name in ("random", "default")]
+    together.play_together(TOGETHER, units, tmp_path)
+    before = {path: path.read_bytes() for path in (tmp_path / "units").iterdir()}
+    cut = tmp_path / "units" / "ei-random-01.csv"
+    tables.write(cut, tables.read(cut)[:-1])
+    first = list(made)
+    made.clear()
+    together.play_together(TOGETHER, units, tmp_path)
+    after = {path: path.read_bytes() for path in (tmp_path / "units").iterdir()}
+
+    assert [("random", 3), ("random", 6), ("default", 3), ("default", 6)] == first[:4]
+    assert 4 + 2 * 2 == len(first)  # and the values on two beliefs
+    assert [("random", 6)] == made
+    assert {cut} == {path for path in after if after[path] != before[path]}  # in the seconds it took
+    made.clear()
+    together.play_together(TOGETHER, units, tmp_path)
+    assert [] == made
+
+
+def test_folders_are_not_mixed(tmp_path):
+    """Calibrations differ: a folder of runs task by task, also one from before there was a choice, is refused."""
+    tables.write(tmp_path / "settings.csv", [{"name": "seed", "value": "0"}])
+    with pytest.raises(pw.InputError, match=r"together=False, not True; give another folder"):
+        figure2(TOGETHER, tmp_path, only=("ei",), count=1)
+
+
+def searching(length):
+    """A search of so many points, which keeps the values it was told."""
+
+    def search(value):
+        return [value(np.full(2, float(i))) for i in range(length)]
+
+    return search
+
+
+def within(seconds, call):
+    """The result of a call, or a failure where it hangs."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(call()), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert not thread.is_alive()
+    return found
+
+
+def test_searches_of_unequal_length_meet():
+    """As many evaluations as the longest search makes; each search is told the values of its own points."""
+    calls = []
+
+    def evaluate(points):
+        calls.append(points.copy())
+        return points[:, 0] + 100.0 * np.arange(len(points))
+
+    (found,) = within(20, lambda: side_by_side(evaluate, [searching(n) for n in (3, 0, 7, 1)], 2))
+
+    assert [[0, 1, 2], [], [200, 201, 202, 203, 204, 205, 206], [300]] == found
+    assert 7 == len(calls)
+
+
+def test_an_error_ends_every_search():
+    """Neither a failing search nor a failing evaluation leaves others waiting."""
+
+    def broken(value):
+        value(np.zeros(2))
+        raise KeyError("search")
+
+    def failing(call, error):
+        with pytest.raises(error):
+            call()
+        return True
+
+    def evaluate(points):
+        raise ValueError("evaluation")
+
+    good = lambda points: points[:, 0]  # noqa: E731
+    assert [True] == within(20, lambda: failing(lambda: side_by_side(good, [broken, searching(5)], 2), KeyError))
+    both = [searching(3), searching(5)]
+    assert [True] == within(20, lambda: failing(lambda: side_by_side(evaluate, both, 2), RuntimeError))
