@@ -29,7 +29,9 @@ def test_a_structure_is_what_was_described(posterior):
     assert pw.Matern52 is made[0][0].kernel
 
 
-@pytest.mark.parametrize("value", [Foreign(np.zeros(2)), pw.integrand(lambda y, mean: y[0]), object()], ids=repr)
+@pytest.mark.parametrize(
+    "value", [Foreign(np.zeros(2)), pw.integrand(lambda y, mean: y[0]), object()], ids=["class", "function", "object"]
+)
 def test_what_is_not_ours_is_not_kept(value):
     """A class or a function of the user's may be another one next time, under the same name."""
     with pytest.raises(NotKept):
