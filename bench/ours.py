@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import resource
 import sys
 import time
@@ -66,14 +65,6 @@ def ask(n: int = 248, q: int = 8, repeat: int = 9) -> dict:
     return {"seconds": seconds, "fit": fit_seconds, "pool": pool_seconds}
 
 
-def cold(n: int = 248, q: int = 8) -> dict:
-    """From the start of the process, given in POOLWISE_START, to the first pool with a fit."""
-    pw.keep_programs()
-    problem = reference(n)
-    pw.propose(pw.fit(problem.X, problem.y), integrand("ei", problem.threshold), q)
-    return {"seconds": time.time() - float(os.environ["POOLWISE_START"])}
-
-
 def rounds(q: int = 8, count: int = 31) -> dict:
     """A study that grows from q observations by q, `count` times, with a fit each time."""
     pw.keep_programs()
@@ -97,10 +88,10 @@ def memory(n: int = 2048, q: int = 32) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["cold", "rounds", "memory"])
+    parser.add_argument("what", choices=["rounds", "memory"])
     parser.add_argument("--json", type=Path, required=True)
     chosen = parser.parse_args()
-    chosen.json.write_text(json.dumps({"cold": cold, "rounds": rounds, "memory": memory}[chosen.what]()))
+    chosen.json.write_text(json.dumps({"rounds": rounds, "memory": memory}[chosen.what]()))
 
 
 if __name__ == "__main__":

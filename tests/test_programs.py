@@ -84,3 +84,41 @@ def test_a_compiler_that_does_not_know_the_options_has_none(known, monkeypatch):
     monkeypatch.setattr(programs, "QUICK", options)
 
     assert (options if known else None) == programs._quick_options.__wrapped__()
+
+
+TWICE = """
+import sys, numpy as np
+import poolwise as pw
+from poolwise import kept
+pw.keep_programs(sys.argv[1])
+traced, write = [], kept.write
+kept.write = lambda path, *rest: (traced.append(path), write(path, *rest))
+X = np.random.default_rng(0).random((9, 2))
+belief = pw.fit(X, X.sum(axis=1))
+settings = pw.Ascent(samples=64, candidates=16, starts=2, rounds=2, polish=2)
+pool = pw.propose(belief, pw.ExpectedImprovement(1.0), q=2, maximizer=settings).pool
+print(len(traced), pool.tobytes().hex())
+"""
+
+
+def twice(folder):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("POOLWISE", "JAX"))}
+    ran = subprocess.run([sys.executable, "-c", TWICE, str(folder)], capture_output=True, text=True, env=environment)
+    assert 0 == ran.returncode, ran.stderr
+    made, pool = ran.stdout.split()
+    return int(made), pool
+
+
+def test_a_second_process_traces_nothing(tmp_path):
+    """It reads what the first has traced, and finds the same pool; a file that is damaged is made again."""
+    folder = tmp_path / "kept"
+    first, again = twice(folder), twice(folder)
+
+    assert (6, first[1]) == first
+    assert (0, first[1]) == again
+
+    whole, cut = sorted(folder.glob("*-traced"))[:2]
+    whole.write_bytes(b"nothing")
+    cut.write_bytes(cut.read_bytes()[:-1000])
+
+    assert (2, first[1]) == twice(folder)

@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Int
 
 from poolwise import checks
 from poolwise.belief.factor import inverse_root
-from poolwise.belief.gaussian_process import Data, GaussianProcess, Posterior, padded_data, recentred
+from poolwise.belief.gaussian_process import Data, GaussianProcess, Posterior, padded_data, prepare, recentred
 from poolwise.belief.kernel import Kernel, Matern52
 from poolwise.belief.padding import masked
 from poolwise.checks import Numbers
@@ -114,7 +114,9 @@ def fit(  # noqa: PLR0913
             few = np.sort(np.random.default_rng([seed, 1]).permutation(len(outcomes))[:SCOUTS])
             some = np.asarray(points)[few], standard[few], known[few] if known.ndim else known
             starts = [_highest(climb, padded_data(*map(to_device, some)), starts)[0]]
-        cube, value = _highest(climb, padded_data(points, to_device(standard), to_device(known)), starts)
+        data = padded_data(points, to_device(standard), to_device(known))
+        prepare(GaussianProcess(kernel(np.ones(data.X.shape[1])), data.noise if known.ndim else 0.0), data)
+        cube, value = _highest(climb, data, starts)
         box = bounds(points.shape[1])
         best = box.low + (box.high - box.low) * cube
         if not math.isfinite(value):

@@ -7,10 +7,10 @@ matrices and a shift, after Matousek (1998), doi:10.1006/jcom.1998.0489.
 from __future__ import annotations
 
 import functools
+import importlib.util
 from pathlib import Path
 
 import numpy as np
-import scipy
 from jaxtyping import Float, UInt32
 
 BITS = 30
@@ -44,7 +44,7 @@ def _scrambled(
 @functools.lru_cache(maxsize=64)
 def _directions(dimensions: int) -> UInt32[np.ndarray, "d b"]:
     """Direction numbers by Sobol's recurrence, each with its bits moved to the top."""
-    with np.load(Path(scipy.__file__).parent / "stats" / "_sobol_direction_numbers.npz", allow_pickle=False) as table:
+    with np.load(_scipy() / "stats" / "_sobol_direction_numbers.npz", allow_pickle=False) as table:
         polynomials, first = table["poly"][:dimensions].tolist(), table["vinit"][:dimensions].tolist()
     rows = []
     for polynomial, start in zip(polynomials, first, strict=True):
@@ -58,3 +58,10 @@ def _directions(dimensions: int) -> UInt32[np.ndarray, "d b"]:
             row.append(new)
         rows.append([value << (BITS - 1 - j) for j, value in enumerate(row)])
     return np.array(rows, dtype=np.uint32)
+
+
+def _scipy() -> Path:
+    """SciPy's folder, without importing it."""
+    spec = importlib.util.find_spec("scipy")
+    assert spec is not None and spec.origin is not None  # a dependency of ours
+    return Path(spec.origin).parent

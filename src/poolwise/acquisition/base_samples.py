@@ -10,10 +10,10 @@ import functools
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import ndtri
 
 from poolwise import checks
 from poolwise.errors import InputError
+from poolwise.quantile import ndtri
 from poolwise.sobol import MOST_DIMENSIONS, sobol
 
 BASES = ("antithetic", "iid", "sobol")

@@ -162,6 +162,11 @@ def _condition(
     return root, root.T @ root, root.T @ (root @ residual)
 
 
+def prepare(process: GaussianProcess, data: Data) -> None:
+    """Start to make the program that conditions such a process on such data, where it is made for the first time."""
+    _condition.ahead(process, data)
+
+
 def recentred(posterior: Posterior, offset: float) -> Posterior:
     """The posterior of the same data under a prior whose constant mean is higher by an offset."""
     process = GaussianProcess(posterior.process.kernel, posterior.process.noise, posterior.process.mean + offset)

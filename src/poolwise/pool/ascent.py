@@ -28,6 +28,7 @@ from poolwise.pool.prefix import Prefix, nobody
 from poolwise.pool.starts import Room, candidate_sets, near_best, with_room
 from poolwise.pool.volume import greedy_volume, volume_objective
 from poolwise.precision import to_device
+from poolwise.programs import quickly, thoroughly
 from poolwise.pytree import pytree
 
 CHUNK = 8  # rounds of joint ascent between two looks at the clock
@@ -144,56 +145,57 @@ def search(  # noqa: PLR0913
     sets = candidate_sets(q, settings.candidates - local, d, seed)
     nearby = near_best(posterior, q * local, seed).reshape(q, local, d)
     offered = np.concatenate([sets, nearby], axis=1)
-    chance = np.random.default_rng([seed, 4]).gumbel(size=(SAMPLED, settings.candidates))
+    chance = to_device(np.random.default_rng([seed, 4]).gumbel(size=(SAMPLED, settings.candidates)))
     if isinstance(integrand, MaxType):
         samples = settings.samples * (2 if isinstance(integrand, ProbabilityOfImprovement) else 1)
         room = _room(integrand, q, pending, samples, seed)
         starts = min(settings.starts, settings.candidates)
-        offers = Offers(to_device(offered), to_device(chance), settings.rounds)
-        objective, states, spent = _begin(posterior, integrand, *room, offers, starts=starts, lanes=settings.lanes)
-        greedy_pool = np.asarray(states[0].points).reshape(q, d)
+        given = posterior, integrand, *room, to_device(offered), settings.rounds
+        _make_ahead(given, chance, starts, settings.lanes)
+        objective, beginning, spent = _begin(*given, starts=starts)
+        states = _first_states(objective, beginning, chance, lanes=settings.lanes)
         found = _polished(settings, objective, states, int(spent), limit=limit)
-        return Found(greedy_pool, found.evaluations) if integrand.unseen(found.value) else found
+        return Found(np.asarray(beginning.pool), found.evaluations) if integrand.unseen(found.value) else found
     if isinstance(integrand, VolumeType):
         known = volume_objective(posterior, integrand, pending)
         starts = min(settings.starts, settings.candidates)
         pool, values, spent = greedy_volume(known, to_device(offered), settings.rounds, starts=starts)
         beginning = Beginning(pool, to_device(offered[0]), values)
-        states = _first_states(known, beginning, to_device(chance), settings.lanes)
+        states = _first_states(known, beginning, chance, lanes=settings.lanes)
         return _polished(settings, known, states, int(spent), limit=limit)
     general = functools.partial(general_objective, posterior, integrand, samples=settings.samples // 4, seed=seed)
     beginning, spent = _general_greedy(settings, general, pending, offered, limit=limit)
     objective = general(q, pending)
-    states = _first_states(objective, beginning, to_device(chance), settings.lanes)
+    states = _first_states(objective, beginning, chance, lanes=settings.lanes)
     return _polished(settings, objective, states, spent, limit=limit)
 
 
-@pytree
-class Offers:
-    """What chance brings to a search: candidates of each pick, how long they climb, and noise to draw pools by."""
-
-    candidates: Float[Array, "q c d"]
-    chance: Float[Array, "s c"]
-    rounds: int | Int[Array, ""]
-
-
-@functools.partial(jax.jit, static_argnames=("starts", "lanes"))
+@thoroughly("starts")
 def _begin(  # noqa: PLR0913
     posterior: Posterior,
     integrand: MaxType,
     pending: Float[Array, "w d"],
     taken: Float[Array, " w"],
     z: Float[Array, "m c"],
-    offers: Offers,
+    candidates: Float[Array, "q r d"],
+    rounds: int | Int[Array, ""],
     *,
     starts: int,
-    lanes: int,
-) -> tuple[MaxObjective, list[lbfgsb.State], Int[Array, ""]]:
-    """All that comes before joint ascent, as one program: the objective, where its lanes start, and evaluations."""
+) -> tuple[MaxObjective, Beginning, Int[Array, ""]]:
+    """The joint objective, the greedy pool, and how many evaluations that took."""
     objective, prefix = _objective(posterior, integrand, pending, taken, z)
-    offered = offers.candidates
-    pool, values, spent = greedy(objective.field, integrand, prefix, offered, rounds=offers.rounds, starts=starts)
-    return objective, _first_states(objective, Beginning(pool, offered[0], values), offers.chance, lanes), spent
+    pool, values, spent = greedy(objective.field, integrand, prefix, candidates, rounds=rounds, starts=starts)
+    return objective, Beginning(pool, candidates[0], values), spent
+
+
+def _make_ahead(given: tuple[Any, ...], chance: Float[Array, "s c"], starts: int, lanes: int) -> None:
+    """Where programs are made for the first time, those of joint ascent beside the one of greedy picks."""
+    if (shapes := _begin.outputs(*given, starts=starts)) is None:
+        return
+    objective, beginning, _ = shapes
+    if (states := _first_states.outputs(objective, beginning, chance, lanes=lanes)) is not None:
+        _first_states.ahead(objective, beginning, chance, lanes=lanes)
+        _advance.ahead(objective, states[0], RACE)
 
 
 def general_objective(  # noqa: PLR0913
@@ -243,7 +245,7 @@ def _polished(settings: Ascent, objective: Any, states: list[lbfgsb.State], spen
     return Found(pool, spent + int(np.asarray(state.evaluations)[0]) - raced, float(np.asarray(state.values)[0]))
 
 
-@functools.partial(jax.jit, static_argnames=("lanes",))
+@quickly("lanes")
 def _first_states(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], lanes: int) -> list[lbfgsb.State]:
     """Where each lane starts: one on the greedy pool, the others on pools sampled from the acquisition function."""
     starts = beginning.pool.reshape(1, -1)
@@ -267,7 +269,7 @@ def _sampled(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], 
     return drawn[order]
 
 
-@jax.jit
+@quickly()
 def _advance(objective: Any, state: lbfgsb.State, rounds: int | Int[Array, ""]) -> lbfgsb.State:
     return lbfgsb.advance(functools.partial(value_and_gradient, objective), state, rounds)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jax
@@ -21,6 +20,7 @@ from poolwise.pool.ascent import general_objective
 from poolwise.pool.domain import Domain, random_pools
 from poolwise.pool.starts import with_room
 from poolwise.precision import to_numpy
+from poolwise.programs import Program, quickly
 
 FRESH = 2**10  # base samples, not those of the search, that judge the pool
 FRESH_SEED = 2**31 - 1  # no seed of a search: always the same judge, so that proposals can be compared
@@ -30,15 +30,30 @@ def judge(
     integrand: Any, posterior: Posterior, pool: Float[np.ndarray, "q d"], pending: Float[np.ndarray, "w d"]
 ) -> tuple[Estimate, Float[np.ndarray, " q"]]:
     """The value of a pool on fresh samples, and what each of its points contributes."""
+    program, given = _judgement(integrand, posterior, pool, pending)
+    judged: tuple[Estimate, Float[np.ndarray, " q"]] = to_numpy(program(*given, q=len(pool)))
+    return judged
+
+
+def judge_ahead(integrand: Any, posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"]) -> None:
+    """Make the judge's program while the pool is searched, where it is made for the first time."""
+    program, given = _judgement(integrand, posterior, np.zeros((q, posterior.dimension)), pending)
+    program.ahead(*given, q=q)
+
+
+def _judgement(
+    integrand: Any, posterior: Posterior, pool: Float[np.ndarray, "q d"], pending: Float[np.ndarray, "w d"]
+) -> tuple[Program, tuple[Any, ...]]:
+    """The judge's program and its arguments."""
     z = normals(FRESH, len(pending) + len(pool) + baseline_slots(integrand), seed=FRESH_SEED)
     if not isinstance(integrand, MaxType):
-        return to_numpy(_judge_general(integrand, posterior, np.concatenate([pending, pool]), z, len(pool)))
+        return _judge_general, (integrand, posterior, np.concatenate([pending, pool]), z)
     room = with_room(pending, z, integrand)
     points, live = np.concatenate([room.points, pool]), np.append(room.taken, np.ones(len(pool))) > 0
-    return to_numpy(_judge_max(integrand, posterior, points, live, room.normals, len(pool)))
+    return _judge_max, (integrand, posterior, points, live, room.normals)
 
 
-@functools.partial(jax.jit, static_argnames=("q",))
+@quickly("q")
 def _judge_max(  # noqa: PLR0913
     integrand: MaxType,
     posterior: Posterior,
@@ -65,7 +80,7 @@ def _judge_max(  # noqa: PLR0913
     return whole, jnp.mean(jnp.where(mine, lost[:, None], 0.0), axis=0)
 
 
-@functools.partial(jax.jit, static_argnames=("q",))
+@quickly("q")
 def _judge_general(
     integrand: Any, posterior: Posterior, points: Float[Array, "p d"], z: Float[Array, "m p"], q: int
 ) -> tuple[Estimate, Float[Array, " q"]]:

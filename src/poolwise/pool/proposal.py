@@ -29,7 +29,7 @@ from poolwise.errors import InputError
 from poolwise.maximizers.climb import Budget, Maximizer
 from poolwise.pool.ascent import Ascent, Found, Limit, general_objective, max_objective, search
 from poolwise.pool.domain import APART, Domain, Rules, ground_of
-from poolwise.pool.judge import best_random, judge
+from poolwise.pool.judge import best_random, judge, judge_ahead
 from poolwise.pool.picks import search_domain
 from poolwise.pool.starts import marginal_pools, near_best, spread
 
@@ -115,6 +115,7 @@ def propose(  # noqa: PLR0913
         find = functools.partial(
             _find, maximizer, belief, domain=ground, limit=limit, began=began, seed=seed, replicate=replicate
         )
+        judge_ahead(worth, posterior, q, waiting)
         found = find(_climbable(worth), q, waiting)
         judged, contributions = judge(worth, posterior, found.pool, waiting)
         if isinstance(worth, MaxType) and limit.seconds is None and not judged.value > _nothing(worth):
