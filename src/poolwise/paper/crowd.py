@@ -37,7 +37,6 @@ from poolwise.pool.ascent import (
     Ascent,
     Beginning,
     Found,
-    Offers,
     _advance,
     _begin,
     _climb,
@@ -396,9 +395,10 @@ def _ascended(  # noqa: PLR0913
     settings: Ascent,
 ) -> tuple[Float[Array, "t q d"], Int[Array, " t"]]:
     def one(posterior: Posterior, worth: MaxType, z: Any, offered: Any, chance: Any) -> tuple[Any, Any]:
-        none, offers = jnp.zeros((0, offered.shape[2])), Offers(offered, chance, settings.rounds)
-        rules = {"starts": settings.starts, "lanes": settings.lanes}
-        objective, states, spent = _begin(posterior, worth, none, jnp.zeros(0), z, offers, **rules)
+        nobody_waits = jnp.zeros((0, offered.shape[2])), jnp.zeros(0)
+        given = (posterior, worth, *nobody_waits, z, offered, settings.rounds)
+        objective, beginning, spent = _begin(*given, starts=settings.starts)
+        states = _first_states(objective, beginning, chance, lanes=settings.lanes)
         return _polished(settings, objective, states, spent)
 
     return jax.vmap(one)(posteriors, worths, z, offered, chance)
