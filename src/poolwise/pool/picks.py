@@ -18,7 +18,7 @@ from poolwise.pool.domain import Leaders, Meter, Rules, Walk
 from poolwise.pool.seats import Points, look, table
 
 SWEEPS = 2  # times that each point is reconsidered beside the others
-PAIRS = 8  # points moved to their next best places, each with the answer of another
+PAIRS = 2  # points moved to their next best places, each with the answer of another
 SMALL = 4  # a domain of up to this many sets of candidates is taken whole
 MOST = 2**16  # points asked of a domain that seems to have too few
 
