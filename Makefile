@@ -54,7 +54,7 @@ format: $(VENV)/dev
 	$(BIN)/ruff format src tests bench examples
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow'
 
 bench: $(VENV)/run $(PEERS)/made
 	$(BIN)/python bench/speed.py
