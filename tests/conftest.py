@@ -4,6 +4,7 @@ Rank promotion is an error while tests run, and JAX stays in its 32-bit default:
 that differentiates to more digits than 32 bits have opens `jax.enable_x64(True)` itself.
 """
 
+import gc
 import json
 import signal
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import poolwise as pw
+from poolwise import programs
 
 # A shell lets what it runs in the background ignore Ctrl-C, and so would processes that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -28,6 +30,15 @@ def few_programs():
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > 20_000:
         jax.clear_caches()
+        for program in gc.get_objects():
+            if type(program) is programs.Program:
+                program._kept.clear()
+
+
+@pytest.fixture
+def nothing_kept(monkeypatch):
+    """Programs are JAX's own, which counts them, whoever has asked for files of them before."""
+    monkeypatch.setattr(programs, "_folder", None)
 
 
 @pytest.fixture(autouse=True)

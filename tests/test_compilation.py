@@ -17,7 +17,7 @@ X, Y = RNG.random((130, 3)), RNG.standard_normal(130)
 
 
 @pytest.fixture(autouse=True)
-def empty_caches():
+def empty_caches(nothing_kept):
     """Counts start from nothing, whatever ran before."""
     jax.clear_caches()
 

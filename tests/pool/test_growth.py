@@ -1,12 +1,15 @@
 """A study that grows meets few shapes, so it compiles few programs."""
 
 import numpy as np
+import pytest
 
 import poolwise as pw
 from poolwise import learning
 from poolwise.belief import gaussian_process
 from poolwise.belief.padding import bucket
 from poolwise.pool import ascent, judge
+
+pytestmark = pytest.mark.usefixtures("nothing_kept")
 
 PROGRAMS = {
     "climb": learning._climb,
