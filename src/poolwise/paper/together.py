@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float
 
 from poolwise.belief.padding import bucket
-from poolwise.paper import crowd, tables, tasks
+from poolwise.paper import crowd, crowd_choosing, tables, tasks
 from poolwise.paper.calibration import MATCHED, calibrate, fixed, matched
 from poolwise.paper.playing import Budgets, observed, unit_file
 from poolwise.paper.processes import Job, progress
@@ -108,11 +108,11 @@ def _rehearsed(setup: Setup, pairs: Sequence[Pair], size: int) -> dict[Pair, flo
 
     def first_call(pair: Pair) -> float:
         few = setup.pools_of(pair[0]) if pair[1] == "random" else setup.starts_of(pair[0])
-        seconds = crowd.rehearse(pair[1], asks[pair[0]], setup, few)
+        seconds = crowd_choosing.rehearse(pair[1], asks[pair[0]], setup, few)
         tick(1)
         return seconds
 
-    with progress("compiling", len(pairs)) as tick, ThreadPoolExecutor(crowd.compilers()) as threads:
+    with progress("compiling", len(pairs)) as tick, ThreadPoolExecutor(crowd_choosing.compilers()) as threads:
         first, *others = acquisitions
         asks = {first: ready(first)}  # what all share is compiled once
         asks |= zip(others, threads.map(ready, others), strict=True)
@@ -131,7 +131,7 @@ def _measure(setup: Setup, acquisition: str, size: int, optimizers: tuple[str, .
     asked = _stand_in(setup, acquisition, size)
 
     def timed(name: str, count: int, seed: int) -> tuple[float, int]:
-        choices = crowd.choose(name, asked(seed), setup, count)
+        choices = crowd_choosing.choose(name, asked(seed), setup, count)
         return choices.seconds, int(choices.evaluations.max())
 
     rows = matched(setup, acquisition, optimizers, timed, repeats=REPEATS, longest=LONGEST)
@@ -180,7 +180,7 @@ class _Run:
             X, y = _observed(rows, setup)
             known = crowd.beliefs(setup, X, y, self.size)
             asked = crowd.ask(self.pair[0], known, setup, [tasks.stream(setup, i, 4, number) for i in indices])
-            choices = crowd.choose(self.pair[1], asked, setup, self.evaluations)
+            choices = crowd_choosing.choose(self.pair[1], asked, setup, self.evaluations)
             pools, seconds = choices.pools, choices.seconds / len(indices)
             values = crowd.judged(asked, pools)
             found = [
@@ -221,7 +221,7 @@ def _compare(setup: Setup, pair: Pair, evaluations: int | None, size: int, out: 
         X, y = _observed({task: mine[:round] for task, mine in rows.items()}, setup)
         known = crowd.beliefs(setup, X, y, size)
         asked = crowd.ask(pair[0], known, setup, [tasks.stream(setup, task, 5, round) for task in rows])
-        values = crowd.judged(asked, crowd.choose(pair[1], asked, setup, evaluations).pools)
+        values = crowd.judged(asked, crowd_choosing.choose(pair[1], asked, setup, evaluations).pools)
         for task, value in enumerate(values):
             names = {"task": task, "acquisition": pair[0], "optimizer": pair[1]}
             found[task].append(names | {"observations": y.shape[1], "value": float(value)})
