@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import poolwise as pw
-from poolwise.paper import choosing, crowd, tables, tasks, together
+from poolwise.paper import choosing, crowd, crowd_choosing, tables, tasks, together
 from poolwise.paper.figure2 import figure2
 from poolwise.paper.meeting import side_by_side
 from poolwise.paper.settings import QUICK, Unit
@@ -27,7 +27,7 @@ def asked():
 @pytest.mark.parametrize(("optimizer", "evaluations"), [("random", 512), ("direct", 64), ("gradient", 96)])
 def test_pools_are_those_of_each_task_alone(asked, optimizer, evaluations):
     """The same seeds, data and budget: one program for both tasks chooses what two calls choose."""
-    choices = crowd.choose(optimizer, asked, QUICK, evaluations)
+    choices = crowd_choosing.choose(optimizer, asked, QUICK, evaluations)
     for i, seed in enumerate(asked.seeds):
         posterior = tasks.prior(QUICK).condition(asked.beliefs.X[i], asked.beliefs.y[i])
         worth = choosing.integrand("ei", posterior, QUICK, seed)
@@ -39,42 +39,39 @@ def test_pools_are_those_of_each_task_alone(asked, optimizer, evaluations):
 
 
 @pytest.fixture
-def made(monkeypatch):
-    """What is asked for, with searches that cost nothing: pairs of an optimizer and a number of observations."""
-    calls = []
+def chosen(monkeypatch):
+    """What is asked of the searches: pairs of an optimizer and a number of observations; rehearsals have all rows."""
+    calls, choose = [], crowd_choosing.choose
 
-    def choose(optimizer, asked, setup, evaluations):
-        calls.append((optimizer, asked.beliefs.y.shape[1]))
-        pools = np.stack([np.random.default_rng(seed).random((setup.q, setup.d)) for seed in asked.seeds])
-        return crowd.Choices(pools, np.full(len(pools), 7), 0.5 + len(calls))
+    def counted(optimizer, asked, setup, evaluations):
+        if (count := asked.beliefs.y.shape[1]) < SIZE:
+            calls.append((optimizer, count))
+        return choose(optimizer, asked, setup, evaluations)
 
-    monkeypatch.setattr(crowd, "choose", choose)
-    monkeypatch.setattr(crowd, "rehearse", lambda *given: 1.5)
-    monkeypatch.setattr(crowd, "beliefs", lambda setup, X, y, size: crowd.Beliefs(X, y, X))
-    monkeypatch.setattr(crowd, "judged", lambda asked, pools: pools[:, 0, 0])
-    monkeypatch.setattr(together, "recommended_to_all", lambda X: X[:, 0])
+    monkeypatch.setattr(crowd_choosing, "choose", counted)
     return calls
 
 
-def test_a_resumed_run_computes_nothing_twice(made, tmp_path):
+def test_a_resumed_run_computes_nothing_twice(chosen, tmp_path):
     """One task lacks its last round, as after a stop: only that round is made, and only that file changes."""
-    units = [Unit(task, "ei", name) for task in range(2) for name in ("random", "default")]
+    units = [Unit(task, "ei", name) for task in range(2) for name in ("random", "direct")]
     together.play_together(TOGETHER, units, tmp_path)
     before = {path: path.read_bytes() for path in (tmp_path / "units").iterdir()}
     cut = tmp_path / "units" / "ei-random-01.csv"
+    points = [row["points"] for row in tables.read(cut)]
     tables.write(cut, tables.read(cut)[:-1])
-    first = list(made)
-    made.clear()
+    first = list(chosen)
+    chosen.clear()
     together.play_together(TOGETHER, units, tmp_path)
     after = {path: path.read_bytes() for path in (tmp_path / "units").iterdir()}
 
-    assert [("random", 3), ("random", 6), ("default", 3), ("default", 6)] == first[:4]
-    assert 4 + 2 * 2 == len(first)  # and the values on two beliefs
-    assert [("random", 6)] == made
+    assert [("random", 3), ("random", 6), ("direct", 3), ("direct", 6)] == first
+    assert [("random", 6)] == chosen
     assert {cut} == {path for path in after if after[path] != before[path]}  # in the seconds it took
-    made.clear()
+    assert points == [row["points"] for row in tables.read(cut)]
+    chosen.clear()
     together.play_together(TOGETHER, units, tmp_path)
-    assert [] == made
+    assert [] == chosen
 
 
 def test_folders_are_not_mixed(tmp_path):
