@@ -12,6 +12,7 @@ import poolwise as pw
 from poolwise.acquisition.base_samples import normals
 from poolwise.acquisition.expectation import Base, estimate
 from poolwise.pool.domain import Domain
+from poolwise.pool.seats import table
 from poolwise.space.parameters import Choice, Float, Int
 from poolwise.space.space import Space
 
@@ -288,6 +289,18 @@ def test_where_nothing_improves_a_threshold_in_reach_decides_in_the_domain():
 
     np.testing.assert_array_equal(INTEGERS.snap(found.pool), found.pool)
     assert promise[0].max() >= np.quantile(promise[1], 0.95)
+
+
+def test_the_outcome_in_the_free_seat_is_not_sampled():
+    """A single point is worth its exact improvement, whatever the base samples."""
+    (posterior, _), points = conditioned(2), np.random.default_rng(3).random((16, 2))
+    with jax.enable_x64(True):
+        seats = table(posterior, pw.ExpectedImprovement(0.5), 1, points[:0], samples=64, seed=0)
+        worth = np.asarray(seats.seat(points[:0], 0).at(jnp.asarray(points)))
+    exact = [float(pw.exact.expected_improvement(posterior(point[None]), 0.5)) for point in points]
+
+    assert np.ptp(exact) > 0.01
+    assert np.allclose(worth, exact, rtol=1e-6, atol=1e-8)
 
 
 def test_the_whole_cube_goes_the_usual_way():
