@@ -95,6 +95,23 @@ def test_claims_follow_the_curves():
     assert bad["gradient-based strategies markedly outperform gradient-free ones"] == "disagrees"
 
 
+@pytest.mark.parametrize(("default", "verdict"), [(1.02, "yes"), (0.98, "no")])
+def test_the_default_is_measured_by_the_best_value(default, verdict):
+    """It must reach the mean value of whoever of the four has the highest."""
+    level = {"random": 0.5, "direct": 0.2, "gradient": 1.0, "stochastic": 0.9, "default": default}
+    rng = np.random.default_rng(0)
+    rows = [
+        {"acquisition": "ei", "task": str(task), "observations": "8", "optimizer": name, "value": str(mean + noise)}
+        for task, noise in enumerate(0.001 * rng.standard_normal(16))
+        for name, mean in level.items()
+    ]
+    found = {row["claim"]: row for row in claims.from_values(rows)}
+    mine = found["(ours) the default maximizer reaches values at least as high as the best of the four"]
+
+    assert verdict == mine["verdict"]
+    assert "L-BFGS-B" in mine["about"]
+
+
 def test_interval_covers_the_mean():
     """The bootstrap interval of constant differences is that constant."""
     assert (1.0, 1.0, 1.0) == summary.interval(np.ones(8))
