@@ -27,11 +27,14 @@ from poolwise.pool.ascent import Ascent
 from poolwise.pool.domain import APART, Domain, ground_of
 from poolwise.pool.proposal import Proposal, chosen_otherwise
 from poolwise.pool.starts import near_best, spread
+from poolwise.precision import AnyArray
 from poolwise.programs import quickly
 from poolwise.pytree import pytree
 
 CANDIDATES = 1024  # points at which every path is looked at before it is climbed
 STARTS = 8  # of them, those that a path is climbed from
+RACE = 8  # rounds that each of those has
+FINALISTS = 2  # of them, those that climb on
 ROUNDS = 60
 TURNS = 6  # of moves to neighbours and ascent, over a domain
 NEIGHBOURS = 32  # tried for each path in a turn
@@ -91,7 +94,7 @@ class PathRows:
     """Each row of points under a path of its own."""
 
     paths: Paths
-    owner: Int[Array, " r"]
+    owner: Int[AnyArray, " r"]
 
     def __call__(self, points: Float[Array, "r d"]) -> Float[Array, " r"]:
         waves, weights = self.paths.waves, self.paths.waves.weights[self.owner]
@@ -158,18 +161,42 @@ def _candidates(posterior: Posterior, ground: Domain | None, seed: int) -> tuple
 def _climbed(
     paths: Paths, offers: Offers, moving: Float[np.ndarray, " d"], ground: Domain | None
 ) -> tuple[Offers, int]:
-    """Ascent of the coordinates that move, from the best offers of every path at once."""
-    count, _, d = offers.points.shape
-    starts = offers.points[:, :STARTS].reshape(-1, d)
-    each = len(starts) // count
-    owner = np.repeat(np.arange(count), each)
-    end = _climb(PathRows(paths, jnp.asarray(owner)), starts, moving, ROUNDS)
+    """Ascent of the coordinates that move, of every path at once: a few rounds from its best offers, then from two.
+
+    All climbs are of as many points, so one program serves them.
+    """
+    rows = _rows(paths, len(offers.points), FINALISTS)
+    heats = [offers.points[:, i : i + FINALISTS] for i in range(0, STARTS, FINALISTS)]
+    ends = [_climb(rows, _flat(starts), moving, RACE) for starts in heats]  # all are begun before one is waited for
+    cost = 0
+    for starts, end in zip(heats, ends, strict=True):
+        points, values = _settled(rows, starts, end, ground)
+        offers, cost = offers.joined(points, values), cost + int(np.asarray(end.evaluations).sum())
+    starts = offers.points[:, :FINALISTS]
+    end = _climb(rows, _flat(starts), moving, ROUNDS)
+    return offers.joined(*_settled(rows, starts, end, ground)), cost + int(np.asarray(end.evaluations).sum())
+
+
+def _settled(
+    rows: PathRows, starts: Float[np.ndarray, "c s d"], end: lbfgsb.State, ground: Domain | None
+) -> tuple[Float[np.ndarray, "c s d"], Float[np.ndarray, "c s"]]:
+    """Where climbs end, and how high that is; over a domain at its nearest point, if that is allowed."""
     points, values = np.asarray(end.points), np.asarray(end.values)
     if ground is not None:
         points = ground.snap(points)
-        settled = np.where(ground.feasible(points)[:, None], points, starts)
-        points, values = settled, np.asarray(_values(PathRows(paths, jnp.asarray(owner)), settled))
-    return offers.joined(points.reshape(count, each, d), values.reshape(count, each)), int(end.evaluations.sum())
+        points = np.where(ground.feasible(points)[:, None], points, _flat(starts))
+        values = np.asarray(_values(rows, points))
+    return points.reshape(starts.shape), values.reshape(starts.shape[:2])
+
+
+def _flat(points: Float[np.ndarray, "c s d"]) -> Float[np.ndarray, "r d"]:
+    return points.reshape(-1, points.shape[2])
+
+
+def _rows(paths: Paths, count: int, each: int) -> PathRows:
+    """Rows of points, so many for each path."""
+    owner: Any = np.repeat(np.arange(count), each)
+    return PathRows(paths, owner)
 
 
 def _moved(paths: Paths, offers: Offers, ground: Domain, seed: int) -> tuple[Offers, int]:
@@ -179,8 +206,7 @@ def _moved(paths: Paths, offers: Offers, ground: Domain, seed: int) -> tuple[Off
         found = ground.neighbours(u, seed + i, NEIGHBOURS)
         near.append(np.concatenate([found, np.repeat(u[None], NEIGHBOURS - len(found), axis=0)]))
     points = np.stack(near)
-    owner = jnp.asarray(np.repeat(np.arange(len(points)), NEIGHBOURS))
-    values = np.asarray(_values(PathRows(paths, owner), points.reshape(-1, points.shape[2])))
+    values = np.asarray(_values(_rows(paths, len(points), NEIGHBOURS), _flat(points)))
     return offers.joined(points, values.reshape(points.shape[:2])), values.size
 
 
