@@ -1,10 +1,14 @@
 """Balanced pools: two halves, each the choice of its own acquisition function beside the other."""
 
+import functools
+
 import numpy as np
 import pytest
 
 import poolwise as pw
-from poolwise.pool.balance import likely_better, many_hills, much_better
+from poolwise.pool.balance import EFFORT, likely_better, many_hills, much_better
+
+part = functools.partial(pw.propose, maximizer=EFFORT)
 
 
 @pytest.fixture(scope="module")
@@ -17,9 +21,9 @@ def belief():
 def test_half_is_by_bound_and_half_by_information(belief):
     pool = pw.balanced(belief, 2, seed=3).pool
 
-    high = pw.propose(belief, pw.UpperConfidenceBound(), 1, seed=3).pool
+    high = part(belief, pw.UpperConfidenceBound(), 1, seed=3).pool
     paths = pw.path_maxima(belief, 16, features=256, seed=3)
-    telling = pw.propose(belief, pw.JointEntropySearch(*paths), 1, pending=high, seed=3).pool
+    telling = part(belief, pw.JointEntropySearch(*paths), 1, pending=high, seed=3).pool
 
     assert np.array_equal(np.concatenate([high, telling]), pool)
 
@@ -34,8 +38,8 @@ def test_long_lengthscales_are_climbed_by_improvement():
     assert better.threshold < 10.0
     assert better.spread == pytest.approx(np.std(y))
 
-    first = pw.propose(long, better, 1, seed=1).pool
-    second = pw.propose(long, much_better(long), 1, pending=first, seed=1).pool
+    first = part(long, better, 1, seed=1).pool
+    second = part(long, much_better(long), 1, pending=first, seed=1).pool
     assert np.array_equal(pw.balanced(long, 2, seed=1).pool, np.concatenate([first, second]))
 
 
@@ -49,8 +53,8 @@ def test_single_points_take_turns(belief):
     """By the number of points that are known or pending: also asynchronous studies get both kinds."""
     first, second = (pw.balanced(belief, 1, pending=pending).pool for pending in (None, [[0.1, 0.9]]))
 
-    assert np.array_equal(first, pw.propose(belief, pw.UpperConfidenceBound(), 1).pool)
-    assert not np.array_equal(second, pw.propose(belief, pw.UpperConfidenceBound(), 1, pending=[[0.1, 0.9]]).pool)
+    assert np.array_equal(first, part(belief, pw.UpperConfidenceBound(), 1).pool)
+    assert not np.array_equal(second, part(belief, pw.UpperConfidenceBound(), 1, pending=[[0.1, 0.9]]).pool)
 
 
 def test_what_the_proposal_says(belief):

@@ -137,6 +137,25 @@ def propose(  # noqa: PLR0913
     )
 
 
+def searched(  # noqa: PLR0913
+    posterior: Posterior,
+    integrand: Any,
+    q: int,
+    pending: Float[np.ndarray, "w d"],
+    *,
+    domain: Domain | None,
+    maximizer: Ascent,
+    seed: int,
+) -> Found:
+    """The pool of `propose`, not judged: a part of one that is."""
+    with jax.enable_x64(True):
+        belief, worth = _searchable(posterior), _climbable(as_pytree(integrand))
+        limit, began = Budget(), time.perf_counter()
+        return _find(
+            maximizer, belief, worth, q, pending, domain=domain, limit=limit, began=began, seed=seed, replicate=False
+        )
+
+
 def chosen_otherwise(  # noqa: PLR0913
     posterior: Posterior,
     pool: Float[np.ndarray, "q d"],
@@ -154,6 +173,12 @@ def chosen_otherwise(  # noqa: PLR0913
     random = functools.partial(best_random, best, posterior, len(pool), pending, seed, domain)
     seconds = time.perf_counter() - began
     return Proposal(pool, float(judged.value), float(judged.error), contributions, evaluations, seconds, random)
+
+
+def otherwise_ahead(posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"]) -> None:
+    """Make the judge's program of `chosen_otherwise` while the pool is searched, if it is not there yet."""
+    with jax.enable_x64(True):
+        judge_ahead(SimpleRegret(), posterior, q, pending)
 
 
 def _check_scalar(integrand: Any, q: int) -> None:
