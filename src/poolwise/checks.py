@@ -10,18 +10,18 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Array, Float, Num
+from jaxtyping import Float, Num
 
 from poolwise.errors import InputError
-from poolwise.precision import concrete, to_device
+from poolwise.precision import AnyArray, concrete, to_double
 
 Numbers: TypeAlias = Any  # whatever NumPy reads as numbers: lists, arrays, JAX arrays and tracers
 
 
-def array(name: str, value: Any) -> Num[Array, "..."]:
+def array(name: str, value: Any) -> Num[AnyArray, "..."]:
     """A finite array of 64-bit floats."""
     try:
-        result = to_device(value)
+        result = to_double(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name}: expected numbers, got {type(value).__name__} ({error}).") from None
     if concrete(result) and not (finite := np.isfinite(np.asarray(result))).all():
@@ -34,7 +34,7 @@ def array(name: str, value: Any) -> Num[Array, "..."]:
     return result
 
 
-def matrix(name: str, value: Any, *, columns: int | None = None) -> Float[Array, "n d"]:
+def matrix(name: str, value: Any, *, columns: int | None = None) -> Float[AnyArray, "n d"]:
     """Points as rows; with `columns`, in that many dimensions."""
     result = array(name, value)
     if result.ndim != 2:
@@ -51,7 +51,7 @@ def matrix(name: str, value: Any, *, columns: int | None = None) -> Float[Array,
     return result
 
 
-def vector(name: str, value: Any, *, length: int | None = None) -> Float[Array, " n"]:
+def vector(name: str, value: Any, *, length: int | None = None) -> Float[AnyArray, " n"]:
     """A vector of numbers; with `length`, of that many."""
     result = array(name, value)
     if result.ndim != 1:
@@ -63,7 +63,7 @@ def vector(name: str, value: Any, *, length: int | None = None) -> Float[Array, 
     return result
 
 
-def scalar(name: str, value: Any) -> Float[Array, ""]:
+def scalar(name: str, value: Any) -> Float[AnyArray, ""]:
     """One number."""
     result = array(name, value)
     if result.ndim != 0:
@@ -71,7 +71,7 @@ def scalar(name: str, value: Any) -> Float[Array, ""]:
     return result
 
 
-def positive(name: str, value: Num[Array, "..."], *, zero: bool = False) -> Num[Array, "..."]:
+def positive(name: str, value: Num[AnyArray, "..."], *, zero: bool = False) -> Num[AnyArray, "..."]:
     """The value, if no entry is below zero (or equal to it, unless `zero` is allowed)."""
     lowest = float(np.min(np.asarray(value), initial=np.inf)) if concrete(value) else np.inf
     if lowest < 0 or (lowest == 0 and not zero):

@@ -30,7 +30,6 @@ from poolwise.belief.padding import masked
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.maximizers.lbfgsb import ascend
-from poolwise.precision import to_device
 from poolwise.programs import quickly
 from poolwise.pytree import pytree
 from poolwise.sobol import sobol
@@ -106,15 +105,15 @@ def fit(  # noqa: PLR0913
         if np.abs(outcomes).max() > LARGEST:
             raise InputError(f"y: has values beyond {LARGEST:g}; rescale the outcomes or leave those out.")
         shift, scale = _standardisation(outcomes)
-        known = np.zeros(()) if noise is None else _variances(noise) / scale**2
+        known = np.zeros(()) if noise is None else np.asarray(_variances(noise) / scale**2)
         standard = (outcomes - shift) / scale
         starts = _starts(points.shape[1], start, scale, seed)
         climb = functools.partial(_climb, kernel=kernel, learn_noise=noise is None)
         if len(starts) > 1 and len(outcomes) > SCOUTS:
             few = np.sort(np.random.default_rng([seed, 1]).permutation(len(outcomes))[:SCOUTS])
             some = np.asarray(points)[few], standard[few], known[few] if known.ndim else known
-            starts = [_highest(climb, padded_data(*map(to_device, some)), starts)[0]]
-        data = padded_data(points, to_device(standard), to_device(known))
+            starts = [_highest(climb, padded_data(*some), starts)[0]]
+        data = padded_data(points, standard, known)
         prepare(GaussianProcess(kernel(np.ones(data.X.shape[1])), data.noise if known.ndim else 0.0), data)
         cube, value = _highest(climb, data, starts)
         box = bounds(points.shape[1])
@@ -133,9 +132,9 @@ def _highest(climb: Any, data: Data, starts: list[Float[np.ndarray, " t"]]) -> t
     Several starts race one after the other for a few rounds, and the leader goes on: one small program serves all.
     """
     if len(starts) > 1:
-        ends = [climb(data, to_device(start), rounds=RACE) for start in starts]
+        ends = [climb(data, start, rounds=RACE) for start in starts]
         starts = [np.asarray(max(ends, key=lambda end: float(end[1]))[0])]
-    point, value = climb(data, to_device(starts[0]), rounds=ROUNDS)
+    point, value = climb(data, starts[0], rounds=ROUNDS)
     return np.asarray(point), float(value)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,13 @@ import numpy as np
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+# JAX's, or NumPy's on the host, whose copy to the device would take longer than most of our arithmetic; both are used
+# alike, so the type checker is told of one.
+if TYPE_CHECKING:
+    AnyArray: TypeAlias = jax.Array
+else:
+    AnyArray = jax.Array | np.ndarray
 
 
 def double(function: Callable[P, R]) -> Callable[P, R]:
@@ -41,13 +48,13 @@ def to_numpy(tree: R) -> R:
     )
 
 
-def to_device(value: Any) -> jax.Array:
-    """A 64-bit array; a copy of numbers on the host is put there as it is, where `jnp.asarray` compiles a program."""
+def to_double(value: Any) -> AnyArray:
+    """A 64-bit array: a copy of numbers on the host, where they stay until a program takes them, or a JAX array."""
     if not isinstance(value, jax.Array):
         with contextlib.suppress(TypeError, ValueError):  # such as a list of tracers, or ragged rows
-            host = np.asarray(value)
+            host = np.array(value)
             if host.dtype.kind in "biuf":
-                return jax.device_put(host.astype(np.float64))
+                return host.astype(np.float64, copy=False)  # type: ignore[return-value]
     return jnp.asarray(value, dtype=np.float64)
 
 

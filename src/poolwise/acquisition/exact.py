@@ -21,7 +21,7 @@ from poolwise.acquisition.tail import log_h, log_ndtr
 from poolwise.belief.normal import Normal
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
-from poolwise.precision import concrete, double
+from poolwise.precision import AnyArray, concrete, double
 
 LARGEST_POOL = 5  # of expected improvement, hard probability of improvement, simple regret, boxes
 LARGEST_SOFT_POOL = 4  # one integral more
@@ -135,7 +135,7 @@ def _small(normal: Normal, largest: int) -> tuple[Float[Array, " q"], Float[Arra
     return jnp.asarray(normal.mean), jnp.asarray(normal.covariance)
 
 
-def _bounds(name: str, value: Numbers, length: int) -> Float[Array, " q"]:
+def _bounds(name: str, value: Numbers, length: int) -> Float[AnyArray, " q"]:
     """One bound for each point, or one for all; infinite is a bound, NaN is not. Infinities become large numbers."""
     try:
         bounds = jnp.asarray(value, dtype=jnp.float64)

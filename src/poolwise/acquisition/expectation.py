@@ -20,7 +20,7 @@ from poolwise.belief.gaussian_process import Posterior
 from poolwise.belief.normal import Normal, outcomes
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
-from poolwise.precision import double
+from poolwise.precision import AnyArray, double
 from poolwise.pytree import pytree, static
 
 
@@ -102,7 +102,7 @@ def check_integrand(integrand: Any) -> None:
         )
 
 
-def with_pending(posterior: Posterior, pool: Numbers, pending: Numbers | None) -> Float[Array, "q d"]:
+def with_pending(posterior: Posterior, pool: Numbers, pending: Numbers | None) -> Float[AnyArray, "q d"]:
     """[pending ; pool], where pending points take no gradient."""
     X = checks.matrix("pool", pool, columns=posterior.dimension)
     if pending is None or jnp.size(jnp.asarray(pending)) == 0:

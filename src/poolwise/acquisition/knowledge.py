@@ -12,7 +12,7 @@ from poolwise.acquisition.volume import observation_noise, store_noise
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.belief.normal import Normal, observing
 from poolwise.checks import Numbers
-from poolwise.precision import to_numpy
+from poolwise.precision import AnyArray, to_numpy
 from poolwise.pytree import pytree
 
 
@@ -50,7 +50,7 @@ class KnowledgeGradient:
 
         return update.seen, rise
 
-    def recommendable(self, posterior: Posterior) -> tuple[Float[Array, "c d"], Bool[Array, " c"]]:
+    def recommendable(self, posterior: Posterior) -> tuple[Float[AnyArray, "c d"], Bool[AnyArray, " c"]]:
         """The points that may be recommended whatever the pool is, and which of these rows are real."""
         if self.candidates is None:
             return posterior.data.X, posterior.data.live

@@ -24,7 +24,7 @@ from poolwise.belief.gaussian_process import Posterior
 from poolwise.belief.normal import Normal
 from poolwise.belief.padding import masked
 from poolwise.checks import Numbers
-from poolwise.precision import double
+from poolwise.precision import AnyArray, double
 from poolwise.pytree import pytree, static
 
 DRAWS = 2048  # joint samples; an observed point that is the best in none of them is no baseline
@@ -109,5 +109,5 @@ def baseline(posterior: Posterior, seed: int = 0) -> Float[np.ndarray, "b d"]:
 
 
 @double
-def _checked(points: Numbers) -> Float[Array, "b d"]:
+def _checked(points: Numbers) -> Float[AnyArray, "b d"]:
     return checks.matrix("points", points)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from poolwise.belief.normal import Normal
 from poolwise.belief.padding import bucket, masked, padded
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
-from poolwise.precision import concrete, double, to_device, to_numpy
+from poolwise.precision import AnyArray, concrete, double, to_double, to_numpy
 from poolwise.programs import quickly
 from poolwise.pytree import pytree
 
@@ -59,7 +60,7 @@ class GaussianProcess:
         with jax.enable_x64(True):
             points = _points("X", X, self.kernel)
             outcomes = checks.vector("y", y)
-            noise = to_device(self.noise)
+            noise = to_double(self.noise)
             data = padded_data(points, outcomes, noise)
             # Noise of each observation is padded too: a program knows its arguments by their shapes.
             process = GaussianProcess(self.kernel, data.noise, self.mean) if noise.ndim else self
@@ -70,13 +71,15 @@ class GaussianProcess:
 class Data:
     """Observations, padded to a bucket of rows; `live` tells which rows are real."""
 
-    X: Float[Array, "n d"]
-    y: Float[Array, " n"]
-    noise: Float[Array, " n"]
-    live: Bool[Array, " n"]
+    X: Float[AnyArray, "n d"]
+    y: Float[AnyArray, " n"]
+    noise: Float[AnyArray, " n"]
+    live: Bool[AnyArray, " n"]
 
 
-def padded_data(X: Float[Array, "n d"], y: Float[Array, " m"], noise: Float[Array, "*n"]) -> Data:
+def padded_data(
+    X: Float[Array | np.ndarray, "n d"], y: Float[Array | np.ndarray, " m"], noise: Float[Array | np.ndarray, "*n"]
+) -> Data:
     """Observations padded to their bucket; `noise` is one variance for all, or one for each."""
     if noise.ndim and noise.shape != y.shape:
         raise InputError(
@@ -86,7 +89,7 @@ def padded_data(X: Float[Array, "n d"], y: Float[Array, " m"], noise: Float[Arra
         raise InputError(f"y: has {y.shape[0]} values for the {X.shape[0]} rows of X; give one outcome for each row.")
     rows = bucket(X.shape[0])
     each = noise if noise.ndim else (np.full if concrete(noise) else jnp.full)(y.shape, noise)
-    live = jax.device_put(np.arange(rows) < X.shape[0])
+    live: Any = np.arange(rows) < X.shape[0]
     return Data(padded(X, rows), padded(y, rows), padded(each, rows), live)
 
 
@@ -101,7 +104,7 @@ class Posterior:
     data: Data
     root: Float[Array, "n n"]  # L^-1, where L L' = K + noise
     inverse: Float[Array, "n n"]  # (K + noise)^-1, for searches that read it once for value and gradient
-    weights: Float[Array, " n"]  # (K + noise)^-1 (y - mean)
+    weights: Float[AnyArray, " n"]  # (K + noise)^-1 (y - mean)
 
     def __repr__(self) -> str:
         n, d = int(np.asarray(self.data.live).sum()), self.data.X.shape[1]
@@ -142,7 +145,7 @@ class Posterior:
         return np.asarray(self.data.y)[np.asarray(self.data.live)]
 
 
-def _points(name: str, value: Numbers, kernel: Kernel) -> Float[Array, "n d"]:
+def _points(name: str, value: Numbers, kernel: Kernel) -> Float[AnyArray, "n d"]:
     lengths = kernel.lengthscale
     return checks.matrix(name, value, columns=lengths.shape[0] if lengths.ndim else None)
 
@@ -172,7 +175,7 @@ def recentred(posterior: Posterior, offset: float) -> Posterior:
     process = GaussianProcess(posterior.process.kernel, posterior.process.noise, posterior.process.mean + offset)
     root, data = np.asarray(posterior.root), posterior.data
     residual = np.where(np.asarray(data.live), np.asarray(data.y) - process.mean, 0.0)
-    return Posterior(process, data, posterior.root, posterior.inverse, to_device(root.T @ (root @ residual)))
+    return Posterior(process, data, posterior.root, posterior.inverse, root.T @ (root @ residual))
 
 
 def cross_covariance(posterior: Posterior, pool: Float[Array, "q d"]) -> Float[Array, "q n"]:

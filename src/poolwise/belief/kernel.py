@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from poolwise import checks
 from poolwise.checks import Numbers
-from poolwise.precision import double, to_numpy
+from poolwise.precision import AnyArray, double, to_numpy
 from poolwise.pytree import pytree
 
 Profile = Callable[[Float[Array, "..."]], Float[Array, "..."]]
@@ -82,7 +82,7 @@ def _gaussian_slope(s: Float[Array, "..."]) -> Float[Array, "..."]:
     return -jnp.exp(-s / 2) / 2
 
 
-def squared_distance(A: Float[Array, "p d"], B: Float[Array, "n d"]) -> Float[Array, "p n"]:
+def squared_distance(A: Float[AnyArray, "p d"], B: Float[AnyArray, "n d"]) -> Float[Array, "p n"]:
     """sum_k (a_k - b_k)^2 by differences: exactly zero at coincident points, with an exact derivative there."""
     # As one reduction: a sum unrolled over dimensions is miscompiled by the CPU backend of jaxlib 0.10.2 where A is B.
     return jnp.sum((A[:, None, :] - B[None, :, :]) ** 2, axis=-1)
@@ -167,7 +167,7 @@ class SquaredExponential(Kernel):
     freedom = math.inf
 
 
-def covariances(kernel: Kernel, A: Float[Array, "p d"], B: Float[Array, "n d"]) -> Float[Array, "p n"]:
+def covariances(kernel: Kernel, A: Float[AnyArray, "p d"], B: Float[AnyArray, "n d"]) -> Float[Array, "p n"]:
     """amplitude^2 g(s(a, b)) for each pair of points."""
     lengths = jnp.broadcast_to(jnp.asarray(kernel.lengthscale), A.shape[1:])[None, :]
     s = squared_distance(A / lengths, B / lengths)

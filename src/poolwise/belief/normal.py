@@ -11,7 +11,7 @@ from poolwise import checks
 from poolwise.belief.factor import cholesky, inverse_factor
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
-from poolwise.precision import concrete, double, to_numpy
+from poolwise.precision import AnyArray, concrete, double, to_numpy
 from poolwise.pytree import pytree
 
 
@@ -42,7 +42,7 @@ class Normal:
 
 
 def outcomes(
-    mean: Float[Array, " q"], factor: Float[Array, "q q"], normals: Float[Array, "m q"]
+    mean: Float[Array, " q"], factor: Float[Array, "q q"], normals: Float[AnyArray, "m q"]
 ) -> Float[Array, "m q"]:
     """The reparameterization y = rho(z; mean, covariance) = mean + L z, the only place where it is written.
 
@@ -79,7 +79,7 @@ def observing(joint: Normal, first: int, noise: Numbers) -> tuple[Normal, Update
     return now, Update(Normal(mean[first:], K), mean[:first], half @ inverse, sigma[:first, :first] - half @ half.T)
 
 
-def _check_covariance(covariance: Float[Array, "p q"]) -> None:
+def _check_covariance(covariance: Float[AnyArray, "p q"]) -> None:
     """Symmetric and positive semi-definite up to what the last rung of the ladder mends."""
     q = covariance.shape[1]
     if covariance.shape[0] != q:

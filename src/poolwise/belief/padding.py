@@ -6,11 +6,13 @@ covariance with every other point are zero, so that factor, evidence and predict
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from poolwise.precision import concrete, to_device
+from poolwise.precision import AnyArray, concrete
 
 SMALLEST = 64
 
@@ -27,14 +29,12 @@ def bucket(rows: int) -> int:
     return middle if size > 256 and rows <= middle else size
 
 
-def padded(array: Float[Array | np.ndarray, "n ..."], rows: int) -> Float[Array, "p ..."]:
+def padded(array: Float[Array | np.ndarray, "n ..."], rows: int) -> Float[AnyArray, "p ..."]:
     """The array with rows of zeros appended; known numbers on the host, where a new length compiles nothing."""
-    tail = (rows - array.shape[0], *array.shape[1:])
-    if concrete(array):
-        return to_device(np.concatenate([np.asarray(array), np.zeros(tail, dtype=array.dtype)]))
-    return jnp.concatenate([array, jnp.zeros(tail, dtype=array.dtype)])
+    here: Any = np if concrete(array) else jnp
+    return here.concatenate([array, here.zeros((rows - array.shape[0], *array.shape[1:]), dtype=array.dtype)])
 
 
-def masked(covariance: Float[Array, "p p"], live: Bool[Array, " p"]) -> Float[Array, "p p"]:
+def masked(covariance: Float[Array, "p p"], live: Bool[AnyArray, " p"]) -> Float[Array, "p p"]:
     """Rows and columns of dead points become those of the identity."""
     return jnp.where(live[:, None] & live[None, :], covariance, jnp.eye(covariance.shape[0], dtype=covariance.dtype))

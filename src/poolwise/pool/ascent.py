@@ -27,7 +27,7 @@ from poolwise.pool.joint import GeneralObjective, MaxObjective, value_and_gradie
 from poolwise.pool.prefix import Prefix, nobody
 from poolwise.pool.starts import Room, candidate_sets, near_best, with_room
 from poolwise.pool.volume import greedy_volume, volume_objective
-from poolwise.precision import to_device
+from poolwise.precision import AnyArray
 from poolwise.programs import quickly, thoroughly
 from poolwise.pytree import pytree
 
@@ -95,8 +95,8 @@ class Beginning:
     """What joint ascent starts from: the greedy pool, and single points with their values to make other pools of."""
 
     pool: Float[Array, "q d"]
-    points: Float[Array, "c d"]
-    values: Float[Array, " c"]
+    points: Float[AnyArray, "c d"]
+    values: Float[AnyArray, " c"]
 
 
 def max_objective(  # noqa: PLR0913
@@ -145,12 +145,12 @@ def search(  # noqa: PLR0913
     sets = candidate_sets(q, settings.candidates - local, d, seed)
     nearby = near_best(posterior, q * local, seed).reshape(q, local, d)
     offered = np.concatenate([sets, nearby], axis=1)
-    chance = to_device(np.random.default_rng([seed, 4]).gumbel(size=(SAMPLED, settings.candidates)))
+    chance = np.random.default_rng([seed, 4]).gumbel(size=(SAMPLED, settings.candidates))
     if isinstance(integrand, MaxType):
         samples = settings.samples * (2 if isinstance(integrand, ProbabilityOfImprovement) else 1)
         room = _room(integrand, q, pending, samples, seed)
         starts = min(settings.starts, settings.candidates)
-        given = posterior, integrand, *room, to_device(offered), settings.rounds
+        given = posterior, integrand, *room, offered, settings.rounds
         _make_ahead(given, chance, starts, settings.lanes)
         objective, beginning, spent = _begin(*given, starts=starts)
         states = _first_states(objective, beginning, chance, lanes=settings.lanes)
@@ -159,8 +159,8 @@ def search(  # noqa: PLR0913
     if isinstance(integrand, VolumeType):
         known = volume_objective(posterior, integrand, pending)
         starts = min(settings.starts, settings.candidates)
-        pool, values, spent = greedy_volume(known, to_device(offered), settings.rounds, starts=starts)
-        beginning = Beginning(pool, to_device(offered[0]), values)
+        pool, values, spent = greedy_volume(known, offered, settings.rounds, starts=starts)
+        beginning = Beginning(pool, offered[0], values)
         states = _first_states(known, beginning, chance, lanes=settings.lanes)
         return _polished(settings, known, states, int(spent), limit=limit)
     general = functools.partial(general_objective, posterior, integrand, samples=settings.samples // 4, seed=seed)
@@ -188,7 +188,7 @@ def _begin(  # noqa: PLR0913
     return objective, Beginning(pool, candidates[0], values), spent
 
 
-def _make_ahead(given: tuple[Any, ...], chance: Float[Array, "s c"], starts: int, lanes: int) -> None:
+def _make_ahead(given: tuple[Any, ...], chance: Float[np.ndarray, "s c"], starts: int, lanes: int) -> None:
     """Where programs are made for the first time, those of joint ascent beside the one of greedy picks."""
     if (shapes := _begin.outputs(*given, starts=starts)) is None:
         return

@@ -61,8 +61,8 @@ def field_of(posterior: Posterior) -> Field:
     lengths = jnp.broadcast_to(jnp.asarray(kernel.lengthscale), data.X.shape[1:])
     return Field(
         data.X / lengths[None, :],
-        data.live.astype(data.X.dtype),
-        posterior.weights,
+        jnp.asarray(data.live, dtype=data.X.dtype),
+        jnp.asarray(posterior.weights),
         posterior.inverse,
         lengths,
         jnp.asarray(kernel.amplitude) ** 2,
