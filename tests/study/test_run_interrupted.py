@@ -5,13 +5,16 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from poolwise.space.parameters import Float
+from poolwise.study.calling import Report
 from poolwise.study.definition import Settings
 from poolwise.study.interrupt import Inbox, Interrupt
+from poolwise.study.stops import RunInterrupted
 from poolwise.study.study import Study
 
 LINE, FILL = {"x": Float(0, 1)}, Settings(acquisition="fill")
@@ -108,6 +111,74 @@ def test_workers_end_with_a_killed_parent(tmp_path, study):
 
     assert workers(tmp_path)
     wait_for(lambda: not any(alive(pid) for pid in workers(tmp_path)))
+
+
+class Engine:
+    """Workers that are lost with Ctrl-C, before the run looks: the first call is cancelled, the second gets Ctrl-C."""
+
+    stuck, calls = 0, 0
+
+    def __init__(self, report):
+        self.last, self.closed = report, []
+
+    def make_workers(self, f, inbox):
+        self.inbox = inbox
+        return self
+
+    def submit(self, params):
+        self.calls += 1
+        future = Future()
+        future.add_done_callback(self.inbox.put)
+        future.set_result(None if self.calls == 1 else self.last)
+        if self.calls == 2:
+            signal.raise_signal(signal.SIGINT)
+        return future
+
+    def started(self, future):
+        return None
+
+    def report(self, future):
+        return future.result()
+
+    def drop(self, future):
+        raise NotImplementedError
+
+    def close(self, *, now):
+        self.closed.append(now)
+
+
+@pytest.mark.parametrize("report", [None, Report(reason="the worker was lost", lost=True)], ids=["cancelled", "lost"])
+def test_a_trial_does_not_fail_of_ctrl_c(study, report):
+    """On a terminal the workers of an engine may get it as well; their trials stay pending, also one that ran twice."""
+    engine = Engine(report)
+    with pytest.raises(RunInterrupted, match="0 of 5 trials are finished, 1 stay pending"):
+        study.run(lambda x: x, trials=5, executor=engine)
+
+    assert {"pending": 1, "told": 0, "failed": 0} == study.counts
+    assert 2 == engine.calls and True in engine.closed
+
+
+def test_what_the_run_ends_itself_is_not_read(study, caplog):
+    """Calls that are cancelled because the run leaves are neither told nor warned of."""
+
+    class Late(Engine):
+        def submit(self, params):
+            self.calls += 1
+            self.future = Future()
+            signal.raise_signal(signal.SIGINT)
+            return self.future
+
+        def report(self, future):
+            raise AssertionError
+
+        def close(self, *, now):
+            if not self.future.done():
+                self.future.set_result(None)
+
+    with pytest.raises(RunInterrupted, match="0 of 5 trials are finished, 1 stay pending"):
+        study.run(lambda x: x, trials=5, executor=Late(None))
+
+    assert [] == caplog.records
 
 
 def test_a_second_ctrl_c_is_raised():

@@ -101,7 +101,8 @@ class DaskWorkers:
         except _dask().KilledWorker as error:
             return Report(
                 reason=f"every worker that had the call died, {error.allowed_failures + 1} of them; the last was "
-                f"{error.last_worker.address} (KilledWorker; out of memory, perhaps)"
+                f"{error.last_worker.address} (KilledWorker; out of memory, perhaps)",
+                lost=True,
             )
         except Exception as error:
             return Report(reason=f"the call did not come to the objective ({type(error).__name__}: {error})")

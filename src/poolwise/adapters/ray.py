@@ -114,11 +114,11 @@ class RayWorkers:
             return Report(reason=f"the call did not come to the objective ({cause})")
         except exceptions.RayError as error:
             words = " ".join(str(error).split()) or "no further word"
-            return Report(reason=f"the worker was lost during the call ({type(error).__name__}: {words})")
+            return Report(reason=f"the worker was lost during the call ({type(error).__name__}: {words})", lost=True)
         except (Exception, SystemExit) as error:  # Ray ends threads that wait for it with SystemExit
             if not self._ray.is_initialized():  # and the call is gone with it; the next one says so
                 return None
-            return Report(reason=f"the call was lost ({type(error).__name__}: {error})")
+            return Report(reason=f"the call was lost ({type(error).__name__}: {error})", lost=True)
 
     def drop(self, future: Future[Any]) -> str:
         self._ray.cancel(self._forget(future), force=True)

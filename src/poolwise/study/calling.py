@@ -19,11 +19,15 @@ _kept: list[Callable[..., Any]] = []  # the objective of this worker process, se
 
 
 class Report(NamedTuple):
-    """What became of a call: a value, perhaps with its standard error, or the reason why there is none."""
+    """What became of a call: a value, perhaps with its standard error, or the reason why there is none.
+
+    `lost` says that the worker was lost, of which the objective need not be the cause.
+    """
 
     value: float | None = None
     sem: float | None = None
     reason: str | None = None
+    lost: bool = False
 
     def __str__(self) -> str:
         error = "" if self.sem is None else f" (sem {self.sem!r})"

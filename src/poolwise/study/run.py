@@ -102,6 +102,7 @@ class Run:
         self._added = sum(trial.added for trial in study.trials)
         self._exhausted, self._held = False, 0
         self._stirred = time.monotonic()
+        self._left = False
 
     def numbers(self) -> list[int]:
         """The trials of this run that are waiting or running."""
@@ -206,6 +207,8 @@ class Run:
         except KeyboardInterrupt:
             self._interrupt.noted = True
             return None
+        if self._interrupt.noted and (report is None or report.lost):
+            return None  # on a terminal Ctrl-C goes to an engine's workers as well: it is not the trial's fault
         if report is not None:
             return report
         error = None if future.cancelled() else future.exception()
@@ -249,8 +252,10 @@ class Run:
 
     def _leave(self, *, hard: bool) -> None:
         """Tell what has finished, unless Ctrl-C came twice; end the workers."""
+        done = [] if hard or self._left else [future for future in self._running if future.done()]
+        self._left = True  # what is done from now on was ended by us
         try:
-            for future in [] if hard else [future for future in self._running if future.done()]:
+            for future in done:
                 try:
                     if (report := self._read(future, self._running[future])) is not None:
                         self._teller.store_last(self._running.pop(future), report)
