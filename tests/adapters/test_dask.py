@@ -12,7 +12,7 @@ from pathlib import Path
 import dask
 import pytest
 from distributed import Client, Future, LocalCluster
-from tests.adapters.trouble import reasons, troubled
+from tests.adapters.trouble import check_interrupted, reasons, troubled
 
 from poolwise.adapters.dask import DaskExecutor
 from poolwise.errors import InputError
@@ -134,6 +134,27 @@ def test_a_closed_client_stops_the_run(study):
             study.run(lambda x: time.sleep(1), trials=2, q=2, executor=client, callbacks=[closing])
 
     assert {"pending": 2, "told": 0, "failed": 0} == study.counts
+
+
+def test_ctrl_c_leaves_the_cluster_and_a_study_that_can_be_resumed(client, tmp_path):
+    """Here the cluster does not belong to the script that is interrupted, and goes on."""
+    address = client.scheduler.address
+    check_interrupted(
+        tmp_path,
+        f"from distributed import Client\nwith Client({address!r}) as client:\n    run(client)\n",
+        lambda study: study.run(lambda x: x, trials=8, q=4, executor=client, lease=60),
+    )
+
+
+@pytest.mark.parametrize("deaths", [0, pytest.param(3, marks=pytest.mark.slow)])
+def test_ctrl_c_on_a_cluster_of_the_script_s_own(tmp_path, deaths):
+    """Its workers get Ctrl-C too, and end of it; no trial is failed for that, however few deaths Dask allows."""
+    check_interrupted(
+        tmp_path,
+        "if __name__ == '__main__':\n    import dask\n    from distributed import Client\n"
+        f"    dask.config.set({{'distributed.scheduler.allowed-failures': {deaths}}})\n"
+        "    with Client(n_workers=2, threads_per_worker=2, dashboard_address=':0') as client:\n        run(client)\n",
+    )
 
 
 def test_an_objective_that_cannot_be_sent_is_refused(client, study):

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.adapters.trouble import reasons, troubled
+from tests.adapters.trouble import check_interrupted, is_alive, reasons, troubled, wait_for
 
 from poolwise.errors import InputError
 from poolwise.space.parameters import Float
@@ -120,6 +120,33 @@ def test_a_timeout_ends_the_worker(cluster, study, tmp_path):
     late = [trial.params["x"] > 0.5 for trial in study.trials]
     assert late == [trial.state == "failed" for trial in study.trials]
     assert {"timed out after 1 seconds; its worker was ended"} == set(reasons(study))
+
+
+def test_ctrl_c_leaves_the_cluster_and_a_study_that_can_be_resumed(cluster, tmp_path):
+    """Here the cluster does not belong to the script that is interrupted, and goes on without its calls."""
+    address = cluster.get_runtime_context().gcs_address
+    callers = check_interrupted(
+        tmp_path,
+        "import ray\nfrom poolwise.adapters.ray import RayExecutor\n"
+        f"ray.init({address!r}, log_to_driver=False, logging_level='error')\n"
+        "run(RayExecutor(num_cpus=0, resources={'slot': 2}))\n",
+        lambda study: study.run(lambda x: x, trials=8, q=4, executor=RayExecutor(num_cpus=0.5), lease=60),
+    )
+
+    wait_for(lambda: not any(is_alive(pid) for pid in callers))
+
+
+@pytest.mark.slow
+def test_ctrl_c_on_a_cluster_of_the_script_s_own(tmp_path):
+    """Ray ends with the script, and so does everything that ran in it."""
+    callers = check_interrupted(
+        tmp_path,
+        "import ray\nfrom poolwise.adapters.ray import RayExecutor\n"
+        "ray.init(num_cpus=2, include_dashboard=False, object_store_memory=100 * 2**20, logging_level='error')\n"
+        "run(RayExecutor(num_cpus=0.5))\n",
+    )
+
+    wait_for(lambda: not any(is_alive(pid) for pid in callers))
 
 
 def test_a_call_that_cannot_reach_the_objective_is_told_as_that(cluster, study, monkeypatch, tmp_path):
