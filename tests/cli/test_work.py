@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -97,14 +98,20 @@ def worker(folder, *arguments, code="from poolwise.cli import main; main()"):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_worker_that_is_stopped(shop, number):
-    """It ends its command and gives the trial back, and the next worker takes it at once."""
+@pytest.mark.parametrize("number, first", [(signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)])
+def test_a_worker_that_is_stopped(shop, number, first):
+    """It ends its command and gives the trial back, and the next worker takes it at once.
+
+    Also where the command is ended first, as it may be by Slurm, which signals all processes of a job.
+    """
     shop.write("loss.py", "import os, time\nopen(f'{os.getpid()}.pid', 'w').close()\ntime.sleep(60)\n")
     process = worker(shop.folder, "work")
     while not (started := list(shop.folder.glob("*.pid"))):
         assert process.poll() is None, process.communicate()
         os.sched_yield()
+    if first:
+        os.kill(int(started[0].stem), number)
+        time.sleep(0.1)
     process.send_signal(number)
     _, messages = process.communicate(timeout=30)
 

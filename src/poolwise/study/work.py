@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FIRST_NAP, LONGEST_NAP = 0.05, 2.0  # seconds between looks at a study that has nothing to take
+TOGETHER = 0.5  # seconds within which a scheduler that ends a job has signalled all of its processes
 
 
 @dataclass(frozen=True)
@@ -217,12 +218,21 @@ class Worker:
             if future.done():
                 break
             if self._interrupt.noted:
-                raise RunInterrupted(f"the worker was stopped; trial {trial.number} is given back.")
+                raise self._stopped(trial)
             began = self._workers.started(future)
             if timeout is not None and began is not None and time.monotonic() - began >= timeout:
                 return Report(reason=f"timed out after {timeout:g} seconds; {self._workers.drop(future)}")
         report = self._workers.report(future)
-        return Report(reason=f"the call did not come through ({future.exception()!r})") if report is None else report
+        if report is None:
+            report = Report(reason=f"the call did not come through ({future.exception()!r})")
+        if report.reason is not None:
+            self._interrupt.sleep(TOGETHER)
+            if self._interrupt.noted:  # what ends the worker may have ended the call: it is not the trial's fault
+                raise self._stopped(trial)
+        return report
+
+    def _stopped(self, trial: Trial) -> RunInterrupted:
+        return RunInterrupted(f"the worker was stopped; trial {trial.number} is given back.")
 
     def _leave(self) -> None:
         """End what is running, then give the trial back."""
