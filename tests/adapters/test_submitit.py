@@ -7,11 +7,13 @@ import subprocess
 import sys
 from concurrent.futures import CancelledError
 from pathlib import Path
+from types import SimpleNamespace
 
 import cloudpickle
 import pytest
 import submitit
 
+from poolwise.adapters import submitit as adapter
 from poolwise.adapters.submitit import SubmititExecutor
 from poolwise.space.parameters import Float
 from poolwise.study.definition import Settings
@@ -81,6 +83,61 @@ def test_64_trials_by_jobs_that_are_killed(local, tmp_path):
     """Pools of eight, chosen by the model, in a file."""
     with Study(f"sqlite:///{tmp_path / 'study.db'}", space={"x": Float(0, 1)}, minimize="loss") as study:
         check_jobs(study, local, tmp_path, 64, 8)
+
+
+def test_a_job_whose_machine_is_taken_away_is_run_again(local, tmp_path, study, caplog):
+    """submitit ends it by an exception in the midst of the objective, which is no failure of that."""
+
+    def preempted_once(x):
+        try:
+            (tmp_path / "called").touch(exist_ok=False)
+        except FileExistsError:
+            return x
+        os.kill(os.getpid(), signal.SIGUSR2)
+
+    study.run(preempted_once, trials=1, executor=local)
+
+    assert {"pending": 0, "told": 1, "failed": 0} == study.counts
+    assert 1 == sum("is run again" in record.getMessage() for record in caplog.records)
+
+
+class Preempted:
+    """A job that is not done for submitit, as it may come back from its preemption."""
+
+    job_id, cancelled = "7", False
+
+    def __init__(self):
+        self.states = iter(["RUNNING", "PREEMPTED", "PENDING"])
+
+    def done(self, force_check=False):
+        return False
+
+    @property
+    def state(self):
+        return next(self.states, "PREEMPTED")
+
+    def cancel(self, check):
+        self.cancelled = True
+
+
+def test_a_preempted_job_that_does_not_come_back_is_given_up(monkeypatch):
+    """After a while; it is cancelled, lest it should be there twice."""
+    monkeypatch.setattr(adapter, "PREEMPTED", 0.2)
+    job = Preempted()
+    with SubmititExecutor(SimpleNamespace(submit=lambda *_: job), poll=0.01) as executor:
+        error = executor.submit(sleeps).exception(timeout=30)
+
+    assert "job 7 was preempted and did not come back" == str(error)
+    assert job.cancelled
+
+
+def test_a_preempted_job_that_is_cancelled_is_not_waited_for():
+    """Neither by Ctrl-C nor by a timeout."""
+    job = Preempted()
+    with SubmititExecutor(SimpleNamespace(submit=lambda *_: job), poll=0.01) as executor:
+        assert executor.submit(sleeps).cancel()
+
+    assert job.cancelled
 
 
 def sleeps():

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future, InvalidStateError
+from types import FrameType
 from typing import Any
 
+from poolwise.study.calling import Report
+
 log = logging.getLogger(__name__)
+
+PREEMPTED = 600.0  # seconds; Slurm lets a job that it puts back into the queue wait for two minutes, unseen by sacct
 
 
 class JobFuture(Future[Any]):
@@ -18,6 +25,7 @@ class JobFuture(Future[Any]):
     def __init__(self, job: Any) -> None:
         Future.__init__(self)
         self.job, self.read = job, False
+        self.preempted: float | None = None  # since when, by the monotonic clock
 
     def cancel(self) -> bool:
         """Whether it was not over yet."""
@@ -52,7 +60,7 @@ class SubmititExecutor(Executor):
         """The call as a job; an error here is one of the scheduler's."""
         if self._closed:
             raise RuntimeError("the executor is shut down")
-        future = JobFuture(self.executor.submit(f, *args, **kwargs))
+        future = JobFuture(self.executor.submit(call, f, *args, **kwargs))
         with self._lock:
             self._open.append(future)
             if self._thread is None:
@@ -94,11 +102,28 @@ class SubmititExecutor(Executor):
                     return True
                 future.read = True
                 threading.Thread(target=_read, args=(future, self._wake), daemon=True, name="poolwise-result").start()
-            elif not (future.running() or future.done()) and future.job.state.upper() == "RUNNING":
-                future.set_running_or_notify_cancel()
+            elif future.done():  # cancelled; a preempted job is never done for submitit, as it may come back
+                return future.job.state.upper() == "PREEMPTED"
+            else:
+                self._look(future, future.job.state.upper())
         except Exception as error:  # a scheduler that does not answer now may do so later
             log.warning("submitit: job %s cannot be looked at (%s); trying again", future.job.job_id, error)
         return False
+
+    def _look(self, future: JobFuture, state: str) -> None:
+        """Note that a job has begun, or that it was preempted; give up one that does not come back."""
+        if state == "RUNNING" and not future.running():
+            future.set_running_or_notify_cancel()
+        if state != "PREEMPTED":
+            future.preempted = None
+        elif future.preempted is None:
+            future.preempted = time.monotonic()
+        elif time.monotonic() - future.preempted > PREEMPTED and not future.job.done(force_check=True):
+            if future.job.state.upper() != "PREEMPTED":
+                return
+            future.job.cancel(check=False)  # should it come back after all, it would be there twice
+            with contextlib.suppress(InvalidStateError):
+                future.set_exception(RuntimeError(f"job {future.job.job_id} was preempted and did not come back"))
 
 
 def _read(future: JobFuture, wake: threading.Event) -> None:
@@ -112,3 +137,33 @@ def _read(future: JobFuture, wake: threading.Event) -> None:
         with contextlib.suppress(InvalidStateError):
             future.set_result(result)
     wake.set()
+
+
+def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """What a job does. That its scheduler takes the machine away is no failure of the objective.
+
+    submitit raises that from a signal handler, in the midst of the objective: here it is raised once more, so that the
+    job is run again, by Slurm or by the run.
+    """
+    raised: list[BaseException] = []
+    if threading.current_thread() is threading.main_thread():
+        for number in signal.valid_signals():
+            if callable(handler := signal.getsignal(number)):
+                signal.signal(number, _noting(handler, raised))
+    result = f(*args, **kwargs)
+    if raised and isinstance(result, Report) and result.reason is not None:
+        raise raised[0]
+    return result
+
+
+def _noting(handler: Callable[[int, FrameType | None], Any], raised: list[BaseException]) -> Callable[..., Any]:
+    """A signal handler that also notes what it raises."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        try:
+            handler(number, frame)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    return handle
