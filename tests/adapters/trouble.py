@@ -119,9 +119,9 @@ def started(script):
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def wait_for(condition, process=None):
-    """Look again and again, for a minute at most."""
-    until = time.monotonic() + 60
+def wait_for(condition, process=None, seconds=60):
+    """Look again and again, for a while at most."""
+    until = time.monotonic() + seconds
     while not condition():
         assert process is None or process.poll() is None, process.stderr.read()
         assert time.monotonic() < until
