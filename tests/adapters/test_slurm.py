@@ -116,7 +116,7 @@ def test_a_preempted_job_is_run_again_by_slurm(jobs, tmp_path, study, caplog):
         job = job_of(tmp_path / "0")
         slurm("scancel", "--signal=USR2", job)  # what submitit has Slurm send
         wait_for(lambda: "PENDING" in slurm("squeue", "--noheader", "--format=%T", f"--jobs={job}"))
-        slurm("scontrol", "update", f"JobId={job}", "StartTime=now")  # without the two minutes that Slurm would wait
+        slurm("scontrol", "update", f"JobId={job}", "StartTime=now+5")  # not the two minutes that Slurm would wait
 
     threading.Thread(target=preempt, daemon=True).start()
     jobs.update_parameters(timeout_min=60)  # in the last minutes of its time a job is not put back
