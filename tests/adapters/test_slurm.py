@@ -25,10 +25,16 @@ from poolwise.study.study import Study
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("sbatch") is None, reason="needs Slurm: sbatch is not on the PATH"),
-]
+
+def missing():
+    """Why there is no Slurm to test on; None if there is one."""
+    if shutil.which("sbatch") is None:
+        return "needs Slurm: sbatch is not on the PATH"
+    answer = subprocess.run(["scontrol", "ping"], capture_output=True)
+    return "needs Slurm: its controller does not answer" if answer.returncode else None
+
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
 
 def slurm(*command):

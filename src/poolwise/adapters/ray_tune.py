@@ -225,7 +225,8 @@ class PoolSearcher(Searcher):
 
     def _tell(self, number: int, report: Report) -> None:
         state = "failed" if report.value is None else "told"
-        changes: dict[str, Any] = {**report._asdict(), "state": state, "finished": datetime.now(UTC)}
+        told = {"value": report.value, "sem": report.sem, "reason": report.reason}
+        changes: dict[str, Any] = {**told, "state": state, "finished": datetime.now(UTC)}
         self.trials[number] = dataclasses.replace(self.trials[number], **changes)
 
     def _config(self, params: Mapping[str, Any]) -> dict[str, Any]:
