@@ -1,5 +1,6 @@
 """The contract of the store: the same on SQLite in memory, on an SQLite file and on PostgreSQL."""
 
+import gc
 import json
 import math
 import threading
@@ -364,3 +365,14 @@ def test_threads_share_a_study(url):
     assert list(range(12)) == sorted(got)
     assert 12 == len({json.dumps(t.params) for t in study.trials})
     study.close()
+
+
+def test_a_study_that_nobody_has_is_closed(tmp_path):
+    """Also one that was never closed: since Python 3.13 a connection that is left to the collector is warned of."""
+    study = Study(f"sqlite:///{tmp_path / 'a.db'}", space={"x": Float(0, 1)}, minimize="loss")
+    pool = study._store._run.engine.pool
+    assert 1 == pool.checkedin()
+    del study
+    gc.collect()
+
+    assert 0 == pool.checkedin()

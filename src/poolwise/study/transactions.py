@@ -8,6 +8,7 @@ import random
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -37,6 +38,11 @@ ADVICE = {
 }
 
 
+def _let_go(engine: sa.Engine, process: int) -> None:
+    """Close the connections of a study that nobody has any more; not in a forked child, which has its parent's."""
+    engine.dispose(close=os.getpid() == process)
+
+
 class Transactions:
     """Runs functions of a connection, each in one transaction of its own, which must be safe to repeat."""
 
@@ -45,6 +51,7 @@ class Transactions:
         self.sqlite = url.get_backend_name() == "sqlite"
         self.engine = make_engine(url)
         self._process = os.getpid()
+        weakref.finalize(self, _let_go, self.engine, self._process).atexit = False
         self._lock = threading.RLock() if in_memory(url) else None  # one connection, one thread at a time
 
     def __repr__(self) -> str:
