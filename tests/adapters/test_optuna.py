@@ -1,6 +1,7 @@
 """Poolwise inside Optuna: its own sampler tests, pools across asks, samplers and processes, and the export."""
 
 import copy
+import gc
 import json
 import math
 import pickle
@@ -33,6 +34,19 @@ from poolwise.study.trial import Trial
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "optuna" / "tune.py"
 SQUARE = {"x": FloatDistribution(-10, 10), "y": FloatDistribution(-10, 10)}
+
+
+# Optuna leaves connections to the collector, of which Python 3.13 warns; those of this module are collected in it.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
+    pytest.mark.usefixtures("collected"),
+]
+
+
+@pytest.fixture(scope="module")
+def collected():
+    yield
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)
