@@ -18,7 +18,7 @@ from rich.console import Console
 from poolwise.errors import InputError
 from poolwise.space.parameters import Float, Int
 from poolwise.study import telling
-from poolwise.study.calling import evaluate, read
+from poolwise.study.calling import Report, evaluate, read
 from poolwise.study.choosing import kind_of
 from poolwise.study.definition import Settings
 from poolwise.study.errors import StorageUnavailable
@@ -72,7 +72,7 @@ def failing(study, total):
     ],
 )
 def test_what_an_objective_may_return(returned, value, sem):
-    assert (value, sem, None) == read(returned)
+    assert Report(value, sem) == read(returned)
 
 
 @pytest.mark.parametrize(
