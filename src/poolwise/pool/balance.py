@@ -29,7 +29,7 @@ from poolwise.pool.proposal import Proposal, chosen_otherwise, otherwise_ahead, 
 SHORT = 0.3  # lengthscales below this many diagonals of the cube, so that it can hold many hills
 PATHS = 16  # functions drawn from the belief, whose maxima the second half learns about
 FEATURES = 256  # random waves of each
-EFFORT = Ascent(lanes=1)  # of a half; its greedy pool won every race against others that was tried
+EFFORT = Ascent(lanes=1)  # of a half; a second lane changed no pool of 32 tasks where less of all else cost regret
 
 
 def balanced(
