@@ -97,6 +97,18 @@ def test_coincident_observations_without_noise_are_survived():
     np.testing.assert_allclose(4 / 3, normal.mean[0], atol=1e-4)
 
 
+def test_what_was_given_may_change_afterwards():
+    """Numbers are copied: arrays that the caller writes to later leave a belief as it was."""
+    X, y, noise, lengths = np.random.default_rng(0).random((64, 2)), np.arange(64.0), np.full(64, 0.1), np.full(2, 0.5)
+    belief = pw.GaussianProcess(pw.Matern52(lengths), noise=noise).condition(X, y)
+    before = belief([[0.3, 0.4]]), belief.X, belief.y, belief.noise
+    X[:], y[:], noise[:], lengths[:] = 0.5, -1.0, 9.0, 3.0
+
+    after = belief([[0.3, 0.4]]), belief.X, belief.y, belief.noise
+    assert (before[0].mean, before[0].covariance) == (after[0].mean, after[0].covariance)
+    assert all(np.array_equal(a, b) for a, b in zip(before[1:], after[1:], strict=True))
+
+
 def test_prior_before_any_data():
     """A process that has seen nothing: its constant mean and its kernel."""
     process = pw.GaussianProcess(pw.Matern32(0.5, amplitude=2.0), mean=1.5)

@@ -44,6 +44,19 @@ def test_each_point_is_the_maximum_of_its_path(plane):
     np.testing.assert_allclose(np.diagonal(paths(maxima.points)), maxima.values, rtol=1e-9)
 
 
+def test_maxima_are_tops_in_many_dimensions():
+    """The slope points out of the cube or is flat: climbs go on after their race."""
+    rng = np.random.default_rng(2)
+    X = rng.random((40, 8))
+    belief = pw.GaussianProcess(pw.Matern52(0.5), noise=1e-3).condition(X, np.sin(6 * X).sum(axis=1))
+    tops = pw.path_maxima(belief, 8, features=256, seed=5)
+    paths = pw.sample_paths(belief, 8, features=256, seed=5)
+    near = [np.clip(tops.points + step, 0.0, 1.0) for step in (*1e-3 * np.eye(8), *-1e-3 * np.eye(8))]
+    around = np.stack([np.diagonal(paths(points)) for points in near])
+
+    assert (around <= tops.values + 1e-6).all()
+
+
 def test_a_pool_is_the_maxima_of_its_paths(plane):
     """The same seed draws the same paths; the value is the expected best outcome of the pool."""
     maxima, found = path_maxima(plane, 6, seed=2), thompson(plane, 6, seed=2)
