@@ -63,8 +63,8 @@ class TestOptunasOwnCases(BasicSamplerTestCase, RelativeSamplerTestCase, MultiOb
         return lambda: PoolSampler(q=8, seed=0)
 
 
-def new_study(q=8, *, space=SQUARE, storage=None, **options):
-    sampler = PoolSampler(q, 0, space, **options)
+def new_study(q=8, *, seed=0, space=SQUARE, storage=None, **options):
+    sampler = PoolSampler(q, seed, space, **options)
     return optuna.create_study(sampler=sampler, storage=storage, study_name="s", load_if_exists=True)
 
 
@@ -314,15 +314,18 @@ def test_constraints_are_learned(given):
         return 3.0 - params["x"] - params["y"]
 
     options = {"constraints_func": lambda t: (violation(t.params), -1.0)} if given == "function" else {}
-    study = new_study(4, **options)
-    for _ in range(8):
-        for trial in [study.ask(SQUARE) for _ in range(4)]:
-            if given == "trial":
-                trial.set_constraint("c", violation(trial.params))
-            study.tell(trial, trial.params["x"] ** 2 + trial.params["y"] ** 2)
+    clear = 0
+    for seed in range(3):
+        study = new_study(4, seed=seed, **options)
+        for _ in range(8):
+            for trial in [study.ask(SQUARE) for _ in range(4)]:
+                if given == "trial":
+                    trial.set_constraint("c", violation(trial.params))
+                study.tell(trial, trial.params["x"] ** 2 + trial.params["y"] ** 2)
+        assert 4.5 <= study.best_value < 4.6
+        clear += sum(violation(trial.params) > 0.1 for trial in study.trials[16:])
 
-    assert 4.5 <= study.best_value < 4.6
-    assert sum(violation(trial.params) > 0.1 for trial in study.trials[16:]) <= 4
+    assert clear <= 3 * 16 / 6
 
 
 @pytest.mark.parametrize(
