@@ -122,10 +122,9 @@ def from_values(rows: list[dict[str, str]]) -> Iterator[Row]:
 
 
 def _reaches(label: str, tasks: list[list[dict[str, float]]]) -> Row:
-    """The default's value is at least that of whoever of the four has the highest mean; beliefs of a task count as one."""
-    means = {
-        o: np.array([np.mean([each[o] for each in mine]) for mine in tasks]) for o in (*PAPER_OPTIMIZERS, "default")
-    }
+    """The default's value is at least that of whoever of the four has the highest; beliefs of a task count as one."""
+    everyone = (*PAPER_OPTIMIZERS, "default")
+    means = {name: np.array([np.mean([each[name] for each in mine]) for mine in tasks]) for name in everyone}
     best = max(PAPER_OPTIMIZERS, key=lambda optimizer: float(means[optimizer].mean()))
     mean, low, high = interval((means["default"] - means[best]) / means[best].mean())
     holds = False if high < 0 else True if low > -SLIGHT else None
