@@ -116,6 +116,7 @@ class Program:
         return jax.jit(self._function, static_argnames=self._static, compiler_options=options)
 
     def _cache_size(self) -> int:
+        """How many programs JAX has compiled for it, as `jax.jit` tells; those that are kept on disk do not count."""
         return int(self._jitted._cache_size())
 
 

@@ -111,16 +111,17 @@ def propose(  # noqa: PLR0913
         waiting = _pending(posterior, pending)
         worth = as_pytree(integrand)
         _check_scalar(worth, len(waiting) + q)
-        belief = _searchable(posterior)
-        find = functools.partial(
-            _find, maximizer, belief, domain=ground, limit=limit, began=began, seed=seed, replicate=replicate
-        )
+
+        def find(worth: Any) -> Found:
+            search = functools.partial(searched, posterior, worth, q, waiting, domain=ground, maximizer=maximizer)
+            return search(seed=seed, limit=limit, began=began, replicate=replicate)
+
         judge_ahead(worth, posterior, q, waiting)
-        found = find(_climbable(worth), q, waiting)
+        found = find(worth)
         judged, contributions = judge(worth, posterior, found.pool, waiting)
         if isinstance(worth, MaxType) and limit.seconds is None and not judged.value > _nothing(worth):
             log.warning("propose: no base sample improves anywhere; the pool was chosen for a threshold within reach")
-            found = find(_within_reach(_climbable(worth), belief, ground, seed), q, waiting)
+            found = find(_within_reach(worth, _searchable(posterior), ground, seed))
             judged, contributions = judge(worth, posterior, found.pool, waiting)
         if not np.isfinite(judged.value):
             log.warning(
@@ -144,16 +145,24 @@ def searched(  # noqa: PLR0913
     pending: Float[np.ndarray, "w d"],
     *,
     domain: Domain | None,
-    maximizer: Ascent,
+    maximizer: Ascent | Maximizer,
     seed: int,
+    limit: Budget = Budget(),  # noqa: B008
+    began: float = 0.0,
+    replicate: bool = False,
 ) -> Found:
-    """The pool of `propose`, not judged: a part of one that is."""
+    """The pool of `propose`, not judged. Points differ, unless they may be replicates; the clock runs from `began`."""
+    bound = Limit(None if limit.seconds is None else began + limit.seconds, limit.evaluations)
     with jax.enable_x64(True):
         belief, worth = _searchable(posterior), _climbable(as_pytree(integrand))
-        limit, began = Budget(), time.perf_counter()
-        return _find(
-            maximizer, belief, worth, q, pending, domain=domain, limit=limit, began=began, seed=seed, replicate=False
-        )
+        if domain is not None and isinstance(maximizer, Ascent):
+            rules = Rules(domain, seed, replicate)
+            return search_domain(maximizer, belief, worth, q, pending, rules=rules, limit=bound)
+        if isinstance(maximizer, Ascent):
+            found = search(maximizer, belief, worth, q, pending, seed=seed, limit=bound)
+        else:
+            found = _climb(maximizer, belief, worth, q, pending, limit=limit, seed=seed)
+        return _distinct(found, pending, seed, replicate)
 
 
 def chosen_otherwise(  # noqa: PLR0913
@@ -238,31 +247,6 @@ def _within_reach(integrand: Any, posterior: Posterior, domain: Domain | None, s
     normal = posterior(np.concatenate([filling, near_best(posterior, CANDIDATES, seed)]))
     reach = np.max(normal.mean + np.sqrt(np.maximum(np.diagonal(normal.covariance), 0.0)))
     return dataclasses.replace(integrand, threshold=float(min(reach, integrand.threshold)))
-
-
-def _find(  # noqa: PLR0913
-    maximizer: Ascent | Maximizer,
-    posterior: Posterior,
-    integrand: Any,
-    q: int,
-    pending: Float[np.ndarray, "w d"],
-    *,
-    domain: Domain | None,
-    limit: Budget,
-    began: float,
-    seed: int,
-    replicate: bool,
-) -> Found:
-    """Search a domain or the cube, with points that differ unless they may be replicates."""
-    bound = Limit(None if limit.seconds is None else began + limit.seconds, limit.evaluations)
-    if domain is not None and isinstance(maximizer, Ascent):
-        rules = Rules(domain, seed, replicate)
-        return search_domain(maximizer, posterior, integrand, q, pending, rules=rules, limit=bound)
-    if isinstance(maximizer, Ascent):
-        found = search(maximizer, posterior, integrand, q, pending, seed=seed, limit=bound)
-    else:
-        found = _climb(maximizer, posterior, integrand, q, pending, limit=limit, seed=seed)
-    return _distinct(found, pending, seed, replicate)
 
 
 def _climb(  # noqa: PLR0913
