@@ -11,7 +11,7 @@ SOURCE = Path(poolwise.__file__).parent
 EVERYWHERE = {"errors", "checks", "kept", "precision", "programs", "pytree", "quantile", "sobol", "version"}
 FACADE = "the public names"  # `import poolwise` itself; only the outermost rooms may use it
 
-# cli, adapters, plot, paper -> study -> space; study -> {pool, learning} -> {acquisition -> belief, maximizers}
+# cli, adapters, plot, paper -> study -> space; study -> pool -> acquisition -> belief; study -> learning -> evidence
 ARROWS = {
     "__main__": {"cli"},
     "cli": {"paper", "adapters", "plot", FACADE},  # its commands call what is beside it
@@ -20,7 +20,8 @@ ARROWS = {
     "plot": {"study"},
     "study": {"space", "pool", "learning", "programs"},
     "pool": {"acquisition", "maximizers"},
-    "learning": {"acquisition", "maximizers"},
+    "learning": {"evidence", "maximizers"},
+    "evidence": {"belief"},
     "acquisition": {"belief"},
     "belief": set(),
     "maximizers": set(),

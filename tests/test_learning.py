@@ -8,7 +8,8 @@ from tests.reference import gaussian_process as reference
 
 import poolwise as pw
 from poolwise.belief.gaussian_process import padded_data
-from poolwise.learning import Logs, bounds, log_evidence, log_posterior, product_distance
+from poolwise.evidence import Logs, bounds, log_evidence, log_posterior, product_distance
+from poolwise.learning import fit_warped
 
 KERNELS = [pw.Matern12, pw.Matern32, pw.Matern52, pw.SquaredExponential]
 rng = np.random.default_rng(0)
@@ -162,3 +163,54 @@ def test_distances_by_products_are_those_by_differences():
     np.testing.assert_allclose(((POINTS[:, None] - POINTS[None]) ** 2).sum(-1), s, atol=1e-14)
     assert s.min() == 0.0
     np.testing.assert_array_equal(np.zeros(60), np.diagonal(s))
+
+
+def on_a_log_axis(points):
+    """A path whose first axis should have been given on a log scale, from 1e-3 to 1."""
+    straight = np.stack([1 + np.log10(1e-3 + (1 - 1e-3) * points[:, 0]) / 3, points[:, 1]], axis=1)
+    return np.asarray(
+        pw.sample_paths(pw.GaussianProcess(pw.Matern52([0.25, 0.6])), 1, features=4096, seed=4)(straight)[0]
+    )
+
+
+@pytest.fixture(scope="module")
+def bent():
+    """A plain fit and a warped one of such a path."""
+    X = np.random.default_rng(5).random((60, 2))
+    return pw.fit(X, on_a_log_axis(X)), pw.fit(X, on_a_log_axis(X), warp=True)
+
+
+def test_a_warped_fit_predicts_what_a_plain_one_cannot(bent):
+    """Half the error of a plain fit near the end where outcomes change quickly; the straight axis stays straight."""
+    new = np.random.default_rng(6).random((200, 2)) * [0.2, 1.0]
+    truth = on_a_log_axis(new)
+    plain, warped = (np.sqrt(np.mean((np.asarray(belief(new).mean) - truth) ** 2)) for belief in bent)
+    warp = bent[1].process.kernel.warp
+
+    assert bent[0].process.kernel.warp is None
+    assert warped < 0.5 * plain
+    assert warp.low[0] < 0.6
+    assert np.abs(np.log([warp.low[1], warp.high[1]])).max() < 0.5
+
+
+def test_a_warping_must_gain_what_is_asked(bent):
+    """From a plain fit: found where it gains enough, None where it would have to gain more, or data are straight."""
+    X, y, plain = bent[0].X, bent[0].y, bent[0]
+    found = fit_warped(X, y, plain, gain=3.0)
+    gain = found.log_evidence - plain.log_evidence
+
+    assert found.log_evidence == pytest.approx(bent[1].log_evidence, abs=1.0)
+    assert gain > 3
+    assert fit_warped(X, y, plain, gain=gain + 10) is None
+    assert fit_warped(POINTS, OUTCOMES, pw.fit(POINTS, OUTCOMES), gain=3.0) is None
+
+
+def test_a_warping_is_tried_on_some_of_many_observations():
+    """With more than the scouts' number, the result is of all of them; known noise is kept."""
+    X = np.random.default_rng(7).random((300, 2))
+    y = on_a_log_axis(X) + 0.1 * np.random.default_rng(8).standard_normal(300)
+    found = fit_warped(X, y, pw.fit(X, y, noise=0.01), noise=0.01, gain=3.0)
+
+    assert 300 == len(found.y)
+    assert 0.01 == found.noise
+    assert found.process.kernel.warp.low[0] < 0.6

@@ -63,6 +63,7 @@ NAMES = [
     "TwoStepExpectedImprovement",
     "UpperConfidenceBound",
     "VersionError",
+    "Warp",
     "__version__",
     "balanced",
     "exact",

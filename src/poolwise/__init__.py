@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .belief.kernel import SquaredExponential as SquaredExponential
     from .belief.normal import Normal as Normal
     from .belief.paths import sample_paths as sample_paths
+    from .belief.warp import Warp as Warp
     from .errors import InputError as InputError
     from .errors import MissingExtra as MissingExtra
     from .errors import PoolwiseError as PoolwiseError
@@ -135,6 +136,7 @@ _HOMES = {
     "TwoStepExpectedImprovement": "acquisition.lookahead",
     "UpperConfidenceBound": "acquisition.integrand",
     "VersionError": "study.errors",
+    "Warp": "belief.warp",
     "balanced": "pool.balance",
     "expectation": "acquisition.expectation",
     "fit": "learning",

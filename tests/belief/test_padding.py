@@ -9,7 +9,7 @@ from tests.reference import gaussian_process as reference
 import poolwise as pw
 from poolwise.belief.gaussian_process import padded_data
 from poolwise.belief.padding import bucket, padded
-from poolwise.learning import Logs, log_evidence
+from poolwise.evidence import Logs, log_evidence
 
 POOL = np.array([[0.2, 0.9], [0.6, 0.1], [0.5, 0.5]])
 

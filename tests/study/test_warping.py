@@ -101,3 +101,38 @@ def test_deviations_in_the_users_unit_stay_among_the_values(power):
 def test_warp_is_true_or_false():
     with pytest.raises(InputError, match="warp: expected true or false"):
         Settings(warp=1)
+
+
+@pytest.fixture(scope="module")
+def rate():
+    """Told trials of a loss that is smooth in the logarithm of a rate, whose space does not say so."""
+    study = Study(space={"rate": Float(1e-4, 1.0), "x": Float(0, 1)}, minimize="loss", seed=2)
+    for r, x in np.random.default_rng(3).random((48, 2)):
+        study.add({"rate": 1e-4 + r**3 * 0.9999, "x": x}, float(np.sin(3 * np.log10(1e-4 + r**3)) + (x - 0.4) ** 2))
+    return study
+
+
+def test_evidence_warps_a_badly_scaled_input(rate):
+    """The model straightens the axis; its posterior is still one over the cube, and pools are asked for as ever."""
+    model = rate.model()
+    warp = model.posterior.process.kernel.warp
+    told = np.array([trial.value for trial in model.trials])
+    mean, _ = model.predict([trial.params for trial in model.trials])
+
+    assert warp is not None
+    assert warp.low[0] < 0.5
+    assert np.sqrt(np.mean((mean - told) ** 2)) < 0.1
+    assert all(1e-4 <= trial.params["rate"] <= 1 for trial in rate.ask(4))
+
+
+def test_inputs_are_not_warped_without_evidence_or_where_warping_is_off(rate):
+    even = Study(space={"x": Float(0, 1), "y": Float(0, 1)}, minimize="loss")
+    for x, y in np.random.default_rng(1).random((24, 2)):
+        even.add({"x": x, "y": y}, float(np.sin(4 * x) + np.cos(5 * y)))
+    off = Study(space=rate.space, minimize="loss", settings=Settings(warp=False))
+    for trial in rate.trials:
+        if trial.value is not None:
+            off.add(trial.params, trial.value)
+
+    assert even.model().posterior.process.kernel.warp is None
+    assert off.model().posterior.process.kernel.warp is None

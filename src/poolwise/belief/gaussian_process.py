@@ -146,8 +146,7 @@ class Posterior:
 
 
 def _points(name: str, value: Numbers, kernel: Kernel) -> Float[AnyArray, "n d"]:
-    lengths = kernel.lengthscale
-    return checks.matrix(name, value, columns=lengths.shape[0] if lengths.ndim else None)
+    return checks.matrix(name, value, columns=kernel.dimension)
 
 
 def covariance_of_data(kernel: Kernel, data: Data) -> Float[Array, "n n"]:

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from poolwise import checks
+from poolwise.belief.warp import Warp, warped
 from poolwise.checks import Numbers
 from poolwise.precision import AnyArray, double, to_numpy
 from poolwise.pytree import pytree
@@ -92,11 +93,13 @@ def squared_distance(A: Float[AnyArray, "p d"], B: Float[AnyArray, "n d"]) -> Fl
 class Kernel:
     """A stationary kernel: amplitude^2 g(s), with one lengthscale or one for each dimension.
 
-    `amplitude` is a standard deviation: the kernel's value at distance zero is its square.
+    `amplitude` is a standard deviation: the kernel's value at distance zero is its square. With `warp`, distances are
+    those of the warped points.
     """
 
     lengthscale: Numbers
     amplitude: Numbers = 1.0
+    warp: Warp | None = None
 
     freedom: ClassVar[float]  # degrees of freedom of the spectrum, a multivariate t; infinite for a Gaussian
 
@@ -116,14 +119,27 @@ class Kernel:
             if lengths.ndim > 0:
                 checks.vector("lengthscale", lengths)
             amplitude = checks.positive("amplitude", checks.scalar("amplitude", self.amplitude))
+            if self.warp is not None:
+                checks.kind("warp", self.warp, Warp, "for instance poolwise.Warp(low=[0.5], high=[1.0]).")
+                if lengths.ndim > 0:
+                    checks.vector("lengthscale", lengths, length=self.warp.low.shape[0])
             object.__setattr__(self, "lengthscale", to_numpy(lengths))
             object.__setattr__(self, "amplitude", to_numpy(amplitude))
+
+    @property
+    def dimension(self) -> int | None:
+        """How many coordinates a point has; None if one lengthscale serves any number."""
+        lengths = self.lengthscale if self.warp is None else self.warp.low
+        return int(lengths.shape[0]) if lengths.ndim else None
+
+    def scaled(self, points: Float[AnyArray, "... d"]) -> Float[Array, "... d"]:
+        """Points, warped if the kernel says so, in units of the lengthscale."""
+        return scaled(points, jnp.broadcast_to(jnp.asarray(self.lengthscale), points.shape[-1:]), self.warp)
 
     @double
     def __call__(self, A: Numbers, B: Numbers) -> Float[Array | np.ndarray, "p n"]:
         """The covariance of each point of A, a row each, with each point of B."""
-        lengths = jnp.asarray(self.lengthscale)
-        a = checks.matrix("A", A, columns=lengths.shape[0] if lengths.ndim else None)
+        a = checks.matrix("A", A, columns=self.dimension)
         return covariances(self, a, checks.matrix("B", B, columns=a.shape[1]))
 
 
@@ -167,8 +183,14 @@ class SquaredExponential(Kernel):
     freedom = math.inf
 
 
+def scaled(
+    points: Float[AnyArray, "... d"], lengths: Float[AnyArray, " d"], warp: Warp | None
+) -> Float[Array, "... d"]:
+    """Points, warped if there is a warping, in units of the lengthscales."""
+    straight = points if warp is None else warped(points, warp.low, warp.high)
+    return straight / jnp.reshape(lengths, (1,) * (points.ndim - 1) + lengths.shape)
+
+
 def covariances(kernel: Kernel, A: Float[AnyArray, "p d"], B: Float[AnyArray, "n d"]) -> Float[Array, "p n"]:
     """amplitude^2 g(s(a, b)) for each pair of points."""
-    lengths = jnp.broadcast_to(jnp.asarray(kernel.lengthscale), A.shape[1:])[None, :]
-    s = squared_distance(A / lengths, B / lengths)
-    return jnp.asarray(kernel.amplitude) ** 2 * kernel.profile(s)
+    return jnp.asarray(kernel.amplitude) ** 2 * kernel.profile(squared_distance(kernel.scaled(A), kernel.scaled(B)))

@@ -19,6 +19,7 @@ from poolwise import checks
 from poolwise.belief.gaussian_process import GaussianProcess, Posterior, cross_covariance
 from poolwise.belief.kernel import Kernel
 from poolwise.belief.turning import cos_and_sin
+from poolwise.belief.warp import Warp, warped
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.precision import double
@@ -30,15 +31,21 @@ class Waves:
     """Random features of a kernel: f(x) = sum_i a_i cos(w_i . x) + b_i sin(w_i . x), a and b Gaussian.
 
     Frequencies follow the kernel's spectrum: Gaussian for the squared exponential, multivariate t with 2 nu degrees of
-    freedom for Matern-nu, divided by the lengthscale.
+    freedom for Matern-nu, divided by the lengthscale. Where the kernel warps its inputs, x is the warped point.
     """
 
     frequencies: Float[Array, "f d"]
     weights: Float[Array, "c 2 f"]
     mean: Float[Array, ""]
+    warp: Warp | None = None
+
+    def turned(self, points: Float[Array, "p d"]) -> tuple[Float[Array, "p f"], Float[Array, "p f"]]:
+        """Cosines and sines of all waves at points."""
+        at = points if self.warp is None else warped(points, self.warp.low, self.warp.high)
+        return cos_and_sin(at @ self.frequencies.T)
 
     def __call__(self, points: Float[Array, "p d"]) -> Float[Array, "c p"]:
-        cosines, sines = cos_and_sin(points @ self.frequencies.T)
+        cosines, sines = self.turned(points)
         return self.mean + self.weights[:, 0] @ cosines.T + self.weights[:, 1] @ sines.T
 
 
@@ -94,10 +101,9 @@ def sample_paths(
 
 
 def _dimension(kernel: Kernel, dimension: int | None) -> int:
-    lengths = np.asarray(kernel.lengthscale)
-    if dimension is None and not lengths.ndim:
+    if dimension is None and kernel.dimension is None:
         raise InputError("dimension: give the number of dimensions; one lengthscale does not tell it.")
-    known = lengths.shape[0] if lengths.ndim else checks.count("dimension", dimension)
+    known = kernel.dimension or checks.count("dimension", dimension)
     if dimension not in (None, known):
         raise InputError(f"dimension: is {dimension} where the kernel has {known} lengthscales.")
     return known
@@ -109,9 +115,8 @@ def _waves(process: GaussianProcess, d: int, shape: tuple[int, int], rng: np.ran
     if math.isfinite(kernel.freedom):
         frequencies /= np.sqrt(rng.chisquare(kernel.freedom, (features, 1)) / kernel.freedom)
     weights = rng.standard_normal((count, 2, features)) * (np.asarray(kernel.amplitude) / math.sqrt(features))
-    return Waves(
-        jnp.asarray(frequencies / np.asarray(kernel.lengthscale)), jnp.asarray(weights), jnp.asarray(process.mean)
-    )
+    scaled = jnp.asarray(frequencies / np.asarray(kernel.lengthscale))
+    return Waves(scaled, jnp.asarray(weights), jnp.asarray(process.mean), kernel.warp)
 
 
 @jax.jit

@@ -26,8 +26,7 @@ class Mean:
     field: Field
 
     def __call__(self, points: Float[Array, "p d"]) -> Float[Array, " p"]:
-        scaled = points / self.field.lengthscale[None, :]
-        k = self.field.covariances(scaled, self.field.data) * self.field.live[None, :]
+        k = self.field.covariances(self.field.scaled(points), self.field.data) * self.field.live[None, :]
         return self.field.mean + k @ self.field.weights
 
 

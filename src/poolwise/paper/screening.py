@@ -109,7 +109,7 @@ def _beliefs(
     field: Field, root: Float[Array, "n n"], pools: Float[Array, "c q d"]
 ) -> tuple[Float[Array, "q c"], Float[Array, "q q c"]]:
     c, q, d = pools.shape
-    scaled = pools / field.lengthscale[None, None, :]
+    scaled = field.scaled(pools)
     k = field.covariances(scaled.reshape(c * q, d), field.data) * field.live[None, :]
     white = (k @ root.T).reshape(c, q, -1)
     s = jnp.sum((scaled[:, :, None, :] - scaled[:, None, :, :]) ** 2, axis=-1)

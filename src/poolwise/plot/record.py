@@ -83,7 +83,10 @@ class Belief:
         in proportion where all are long, so that far trials are faint even where the belief is smooth.
         """
         space = self.record.definition.space
-        lengths = np.broadcast_to(np.asarray(self.model.posterior.process.kernel.lengthscale), (space.dimension,))
+        kernel = self.model.posterior.process.kernel
+        lengths = np.broadcast_to(np.asarray(kernel.lengthscale), (space.dimension,))
+        if kernel.warp is not None:
+            points, centre = np.asarray(kernel.warp(points)), np.asarray(kernel.warp(centre[None, :]))[0]
         off = (points - centre[None, :]) / lengths[None, :] * max(1.0, float(lengths.min()) / SHORT)
         for name in free:
             off[:, space.columns[name]] = 0.0

@@ -25,7 +25,7 @@ from poolwise.pool.field import field_of
 from poolwise.pool.greedy import greedy, with_points
 from poolwise.pool.joint import GeneralObjective, MaxObjective, value_and_gradient
 from poolwise.pool.prefix import Prefix, nobody
-from poolwise.pool.starts import Room, candidate_sets, near_best, with_room
+from poolwise.pool.starts import Room, candidate_sets, evenly, near_best, with_room
 from poolwise.pool.volume import greedy_volume, volume_objective
 from poolwise.precision import AnyArray
 from poolwise.programs import quickly, thoroughly
@@ -142,7 +142,7 @@ def search(  # noqa: PLR0913
 ) -> Found:
     """Greedy picks, then joint ascent; incremental picks where the integrand allows them."""
     d, local = posterior.dimension, settings.candidates // 8
-    sets = candidate_sets(q, settings.candidates - local, d, seed)
+    sets = evenly(posterior, candidate_sets(q, settings.candidates - local, d, seed))
     nearby = near_best(posterior, q * local, seed).reshape(q, local, d)
     offered = np.concatenate([sets, nearby], axis=1)
     chance = np.random.default_rng([seed, 4]).gumbel(size=(SAMPLED, settings.candidates))

@@ -19,14 +19,13 @@ from jaxtyping import Array, Bool, Float, Int
 from poolwise import checks
 from poolwise.belief.gaussian_process import Posterior, cross_covariance
 from poolwise.belief.paths import Paths, sample_paths
-from poolwise.belief.turning import cos_and_sin
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.maximizers import lbfgsb
 from poolwise.pool.ascent import Ascent
 from poolwise.pool.domain import APART, Domain, ground_of
 from poolwise.pool.proposal import Proposal, chosen_otherwise
-from poolwise.pool.starts import near_best, spread
+from poolwise.pool.starts import evenly, near_best, spread
 from poolwise.precision import AnyArray
 from poolwise.programs import quickly
 from poolwise.pytree import pytree
@@ -98,7 +97,7 @@ class PathRows:
 
     def __call__(self, points: Float[Array, "r d"]) -> Float[Array, " r"]:
         waves, weights = self.paths.waves, self.paths.waves.weights[self.owner]
-        cosines, sines = cos_and_sin(points @ waves.frequencies.T)
+        cosines, sines = waves.turned(points)
         values = waves.mean + jnp.sum(weights[:, 0] * cosines + weights[:, 1] * sines, axis=1)
         if self.paths.posterior is None or self.paths.corrections is None:
             return values
@@ -147,7 +146,7 @@ def _offers(posterior: Posterior, paths: Paths, ground: Domain | None, seed: int
 def _candidates(posterior: Posterior, ground: Domain | None, seed: int) -> tuple[Float[np.ndarray, "p d"], bool]:
     """Points that fill the cube and surround the best observations; of a small domain all, and then True."""
     if ground is None:
-        filling = spread(CANDIDATES, posterior.dimension, seed)
+        filling = evenly(posterior, spread(CANDIDATES, posterior.dimension, seed))
         return np.concatenate([filling, near_best(posterior, CANDIDATES // 8, seed)]), False
     whole = ground.size <= WHOLE * CANDIDATES
     points = ground.sample(int(ground.size) if whole else CANDIDATES, seed)

@@ -27,7 +27,7 @@ from poolwise.belief.padding import masked
 from poolwise.errors import InputError
 from poolwise.maximizers import lbfgsb
 from poolwise.maximizers.climb import UNLIMITED, Budget, Climb, Log, Objective, as_starts
-from poolwise.pool.starts import near_best, spread
+from poolwise.pool.starts import evenly, near_best, spread
 from poolwise.precision import double
 from poolwise.programs import quickly
 from poolwise.pytree import pytree
@@ -121,7 +121,7 @@ def _shot(objective: Any, starts: ArrayLike, settings: OneShot, seed: int) -> Sh
     d = pending.shape[1]
     q = np.shape(starts)[1] // d
     named, live = objective.integrand.recommendable(posterior)
-    filling = np.concatenate([spread(OFFERED, d, seed), near_best(posterior, NEAR, seed)])
+    filling = np.concatenate([evenly(posterior, spread(OFFERED, d, seed)), near_best(posterior, NEAR, seed)])
     z = jnp.asarray(normals(settings.fantasies, pending.shape[0] + q, seed=seed))
     offered = jnp.concatenate([named, jnp.asarray(filling)])
     return Shot(

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from poolwise.belief.gaussian_process import Posterior
-from poolwise.belief.kernel import Kernel
+from poolwise.belief.kernel import Kernel, scaled
+from poolwise.belief.warp import Warp
 from poolwise.pytree import pytree, static
 
 hold = jax.lax.stop_gradient
@@ -24,14 +25,19 @@ JITTER = 1e-8  # relative to the kernel's variance, on every pivot of a search
 class Field:
     """A posterior, laid out for searching."""
 
-    data: Float[Array, "n d"]  # observed points over lengthscale
+    data: Float[Array, "n d"]  # observed points, scaled
     live: Float[Array, " n"]
     weights: Float[Array, " n"]
     inverse: Float[Array, "n n"]
     lengthscale: Float[Array, " d"]
     variance: Float[Array, ""]
     mean: Float[Array, ""]
+    warp: Warp | None
     kernel: type[Kernel] = static()
+
+    def scaled(self, points: Float[Array, "... d"]) -> Float[Array, "... d"]:
+        """Points as distances are measured: warped, where the kernel is, over the lengthscale."""
+        return scaled(points, self.lengthscale, self.warp)
 
     def covariances(self, a: Float[Array, "p d"], b: Float[Array, "n d"]) -> Float[Array, "p n"]:
         """Prior covariances of scaled points, squared distances by a matrix product."""
@@ -40,9 +46,9 @@ class Field:
 
     def rows(self, points: Float[Array, "p d"]) -> Rows:
         """Means of points, and what their covariances with each other and with other points are made of."""
-        scaled = points / self.lengthscale[None, :]
-        k = self.covariances(scaled, self.data) * self.live[None, :]
-        return Rows(scaled, self.mean + k @ self.weights, k, hold(hold(k) @ self.inverse))
+        at = self.scaled(points)
+        k = self.covariances(at, self.data) * self.live[None, :]
+        return Rows(at, self.mean + k @ self.weights, k, hold(hold(k) @ self.inverse))
 
 
 @pytree
@@ -60,12 +66,13 @@ def field_of(posterior: Posterior) -> Field:
     kernel, data = posterior.process.kernel, posterior.data
     lengths = jnp.broadcast_to(jnp.asarray(kernel.lengthscale), data.X.shape[1:])
     return Field(
-        data.X / lengths[None, :],
+        scaled(data.X, lengths, kernel.warp),
         jnp.asarray(data.live, dtype=data.X.dtype),
         jnp.asarray(posterior.weights),
         posterior.inverse,
         lengths,
         jnp.asarray(kernel.amplitude) ** 2,
         jnp.asarray(posterior.process.mean),
+        kernel.warp,
         type(kernel),
     )

@@ -31,7 +31,7 @@ from poolwise.pool.ascent import Ascent, Found, Limit, general_objective, max_ob
 from poolwise.pool.domain import APART, Domain, Rules, ground_of
 from poolwise.pool.judge import best_random, judge, judge_ahead
 from poolwise.pool.picks import search_domain
-from poolwise.pool.starts import marginal_pools, near_best, spread
+from poolwise.pool.starts import evenly, marginal_pools, near_best, spread
 
 log = logging.getLogger(__name__)
 
@@ -243,7 +243,8 @@ def _within_reach(integrand: Any, posterior: Posterior, domain: Domain | None, s
 
     Nothing but a number changes, so the search's programs are those that are there already.
     """
-    filling = spread(CANDIDATES, posterior.dimension, seed) if domain is None else domain.sample(CANDIDATES, seed)
+    even = spread(CANDIDATES, posterior.dimension, seed) if domain is None else domain.sample(CANDIDATES, seed)
+    filling = evenly(posterior, even) if domain is None else even
     normal = posterior(np.concatenate([filling, near_best(posterior, CANDIDATES, seed)]))
     reach = np.max(normal.mean + np.sqrt(np.maximum(np.diagonal(normal.covariance), 0.0)))
     return dataclasses.replace(integrand, threshold=float(min(reach, integrand.threshold)))
@@ -273,7 +274,9 @@ def acquisition_starts(
     posterior: Posterior, integrand: Any, q: int, pending: Float[np.ndarray, "w d"], *, seed: int
 ) -> Float[np.ndarray, "r q d"]:
     """Pools sampled from the acquisition function: points in proportion to their own value, as in the paper."""
-    points = np.concatenate([spread(2**10, posterior.dimension, seed), near_best(posterior, 64, seed)])
+    points = np.concatenate(
+        [evenly(posterior, spread(2**10, posterior.dimension, seed)), near_best(posterior, 64, seed)]
+    )
     if isinstance(integrand, MaxType):
         objective: Any = max_objective(posterior, integrand, 1, pending, samples=128, seed=seed)[0]
     else:

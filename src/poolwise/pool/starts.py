@@ -51,8 +51,16 @@ def with_room(pending: Float[np.ndarray, "w d"], normals: Float[np.ndarray, "m c
 
 
 def near_best(posterior: Posterior, count: int, seed: int) -> Float[np.ndarray, "c d"]:
-    """Points around the best few observations."""
-    return around_best(posterior.X, posterior.y, count, seed)
+    """Points around the best few observations, as the belief measures distances."""
+    warp = posterior.process.kernel.warp
+    X = posterior.X if warp is None else np.asarray(warp(posterior.X))
+    return evenly(posterior, around_best(X, posterior.y, count, seed))
+
+
+def evenly(posterior: Posterior, points: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "... d"]:
+    """Evenly spread points, moved to where they are evenly spread as the belief measures distances."""
+    warp = posterior.process.kernel.warp
+    return points if warp is None else warp.back(points)
 
 
 def around_best(

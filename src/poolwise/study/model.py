@@ -16,7 +16,7 @@ from poolwise.acquisition.integrand import SimpleRegret, UpperConfidenceBound
 from poolwise.acquisition.noisy import LogNoisyExpectedImprovement
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.errors import InputError
-from poolwise.learning import fit
+from poolwise.learning import fit, fit_warped
 from poolwise.pool.balance import balanced, likely_better, much_better
 from poolwise.pool.proposal import Proposal, propose
 from poolwise.programs import keep_programs
@@ -30,7 +30,7 @@ from poolwise.study.warping import likely_power
 
 log = logging.getLogger(__name__)
 
-WORTHWHILE = 2.0  # nats of evidence that a warping must gain
+WORTHWHILE = 2.0  # nats of evidence that a warping of outcomes must gain; one of inputs as much again for each axis
 BOLD = 4  # after a failure, one trial of so many may be one that is not sure to succeed
 
 
@@ -89,13 +89,24 @@ class Seen:
 
 
 def _learned(seen: Seen, plain: Scale, warped: bool) -> tuple[Posterior, Scale]:
-    """The posterior, and the scale of its outcomes: warped where the evidence says so."""
-    posterior = _fitted(seen.points, plain.outcomes(seen.values), plain.variances(seen.values, seen.sems))
-    power = likely_power(plain.outcomes(seen.values)) if warped else 1.0
+    """The posterior, and the scale of its outcomes: both sides warped where the evidence says so."""
+    posterior = _fitted(seen, plain)
+    if not warped:
+        return posterior, plain
+    posterior, scale = _with_warped_outcomes(seen, posterior, plain)
+    gain = WORTHWHILE * (1 + posterior.dimension)
+    noise = None if np.isnan(seen.sems).all() else posterior.noise
+    other = fit_warped(seen.points, scale.outcomes(seen.values), posterior, noise=noise, gain=gain)
+    return posterior if other is None else other, scale
+
+
+def _with_warped_outcomes(seen: Seen, posterior: Posterior, plain: Scale) -> tuple[Posterior, Scale]:
+    """The posterior of outcomes on the likeliest scale, or the given one on the plain scale."""
+    power = likely_power(plain.outcomes(seen.values))
     if power == 1.0:
         return posterior, plain
     scale = dataclasses.replace(plain, power=power)
-    other = _fitted(seen.points, scale.outcomes(seen.values), scale.variances(seen.values, seen.sems), start=posterior)
+    other = _fitted(seen, scale, start=posterior)
     gain = other.log_evidence + float(scale.log_slopes(seen.values).sum()) - posterior.log_evidence
     return (other, scale) if gain > WORTHWHILE else (posterior, plain)
 
@@ -163,21 +174,16 @@ def subset(outcomes: Float[np.ndarray, " n"], U: Float[np.ndarray, "n d"], most:
     return [int(i) for i in np.flatnonzero(taken)]
 
 
-def _fitted(
-    U: Float[np.ndarray, "n d"],
-    outcomes: Float[np.ndarray, " n"],
-    variances: Float[np.ndarray, " n"],
-    *,
-    start: Posterior | None = None,
-) -> Posterior:
+def _fitted(seen: Seen, scale: Scale, *, start: Posterior | None = None) -> Posterior:
     """The fitted posterior, from that of a like fit if there is one; noise is learned where no error is known."""
+    outcomes, variances = scale.outcomes(seen.values), scale.variances(seen.values, seen.sems)
+    fitted = functools.partial(fit, seen.points, outcomes, start=start)
     unknown = np.isnan(variances)
     if unknown.all():
-        return fit(U, outcomes, start=start)
+        return fitted()
     if unknown.any():
-        learned = float(np.mean(fit(U, outcomes, start=start).noise))
-        variances = np.where(unknown, learned, variances)
-    return fit(U, outcomes, noise=variances, start=start)
+        variances = np.where(unknown, float(np.mean(fitted().noise)), variances)
+    return fitted(noise=variances)
 
 
 def proposed(model: Model, q: int, **options: Any) -> Proposal:

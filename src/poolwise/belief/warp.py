@@ -1,0 +1,75 @@
+"""A monotone warping of inputs: each axis of the unit cube is bent before distances are measured.
+
+On an axis that a plain kernel models badly, a rate between 1e-5 and 1 given without a logarithm, say, outcomes change
+quickly at one end and hardly at the other. Kumaraswamy's distribution function straightens such axes (Snoek et al.
+2014),
+
+    w(x) = F(e + (1 - 2 e) x), moved and stretched so that w(0) = 0 and w(1) = 1,        F(t) = 1 - (1 - t^a)^b.
+
+The margin e keeps slopes finite on the edge of the cube. a = b = 1 changes nothing.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from poolwise import checks
+from poolwise.checks import Numbers
+from poolwise.errors import InputError
+from poolwise.precision import AnyArray, double, to_numpy
+from poolwise.pytree import pytree
+
+EDGE = 1e-3  # e
+
+
+@pytree
+class Warp:
+    """Kumaraswamy's map of each axis to itself: `low` (a) bends it near 0, `high` (b) near 1; one number for each axis.
+
+    Below 1 an axis is stretched at that end, above 1 it is drawn together.
+
+    >>> stretched = Warp(low=[0.3, 1.0], high=[1.0, 1.0])([[0.1, 0.1]])
+    >>> bool(stretched[0, 0] > 0.4 and abs(stretched[0, 1] - 0.1) < 1e-9)
+    True
+    """
+
+    low: Numbers
+    high: Numbers
+
+    def __post_init__(self) -> None:
+        with jax.enable_x64(True):
+            low = checks.positive("low", checks.vector("low", self.low))
+            high = checks.positive("high", checks.vector("high", self.high))
+            if low.shape != high.shape:
+                raise InputError(f"high: has {len(high)} values where low has {len(low)}; give one of each an axis.")
+            object.__setattr__(self, "low", to_numpy(low))
+            object.__setattr__(self, "high", to_numpy(high))
+
+    @double
+    def __call__(self, points: Numbers) -> Float[Array | np.ndarray, "n d"]:
+        """Where points of the cube, a row each, are moved to."""
+        return warped(checks.matrix("points", points, columns=self.low.shape[0]), self.low, self.high)
+
+    def back(self, points: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "... d"]:
+        """The points that are moved to these points of the cube."""
+        first, last = (1 - (1 - t**self.low) ** self.high for t in (EDGE, 1 - EDGE))
+        log_rest = np.log1p(-(first + np.clip(points, 0.0, 1.0) * (last - first))) / self.high
+        t = np.exp(np.log(-np.expm1(log_rest)) / self.low)
+        return np.clip((t - EDGE) / (1 - 2 * EDGE), 0.0, 1.0)
+
+
+def warped(
+    points: Float[AnyArray, "... d"], low: Float[AnyArray, " d"], high: Float[AnyArray, " d"]
+) -> Float[Array, "... d"]:
+    """w(x) of each coordinate."""
+    shape = (1,) * (points.ndim - 1) + low.shape
+    a, b = jnp.reshape(low, shape), jnp.reshape(high, shape)
+
+    def distribution(log_t: Float[Array, "..."]) -> Float[Array, "..."]:
+        return -jnp.expm1(b * jnp.log1p(-jnp.exp(a * log_t)))
+
+    first, last = distribution(jnp.log(EDGE)), distribution(jnp.log1p(-EDGE))
+    return (distribution(jnp.log(EDGE + (1 - 2 * EDGE) * points)) - first) / (last - first)
