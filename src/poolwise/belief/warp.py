@@ -55,9 +55,10 @@ class Warp:
 
     def back(self, points: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "... d"]:
         """The points that are moved to these points of the cube."""
-        first, last = (1 - (1 - t**self.low) ** self.high for t in (EDGE, 1 - EDGE))
-        log_rest = np.log1p(-(first + np.clip(points, 0.0, 1.0) * (last - first))) / self.high
-        t = np.exp(np.log(-np.expm1(log_rest)) / self.low)
+        first, last = (np.exp(self.high * np.log1p(-(t**self.low))) for t in (EDGE, 1 - EDGE))  # of 1 - F
+        rest = last + (1 - np.clip(points, 0.0, 1.0)) * (first - last)
+        with np.errstate(divide="ignore"):  # where F is zero to rounding, t is
+            t = np.exp(np.log(-np.expm1(np.log(rest) / self.high)) / self.low)
         return np.clip((t - EDGE) / (1 - 2 * EDGE), 0.0, 1.0)
 
 
