@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import poolwise as pw
+from poolwise.belief.turning import cos_and_sin
 from poolwise.errors import PoolwiseError
 from poolwise.maximizers.lbfgsb import ascend
 from poolwise.paper.settings import Setup
@@ -47,8 +48,8 @@ class Surface:
     weights: Float[Array, "2 f"]
 
     def __call__(self, points: Float[Array, "p d"]) -> Float[Array, " p"]:
-        angles = points @ self.frequencies.T
-        return jnp.cos(angles) @ self.weights[0] + jnp.sin(angles) @ self.weights[1]
+        cosines, sines = cos_and_sin(points @ self.frequencies.T)
+        return cosines @ self.weights[0] + sines @ self.weights[1]
 
 
 def prior(setup: Setup) -> pw.GaussianProcess:
