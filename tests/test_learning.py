@@ -7,6 +7,7 @@ import pytest
 from tests.reference import gaussian_process as reference
 
 import poolwise as pw
+from poolwise import learning
 from poolwise.belief.gaussian_process import padded_data
 from poolwise.evidence import Logs, bounds, log_evidence, log_posterior, product_distance
 from poolwise.learning import fit_warped
@@ -214,3 +215,12 @@ def test_a_warping_is_tried_on_some_of_many_observations():
     assert 300 == len(found.y)
     assert 0.01 == found.noise
     assert found.process.kernel.warp.low[0] < 0.6
+
+
+def test_a_warping_that_begins_badly_is_not_gone_on_with(learned, monkeypatch):
+    """Straight data cost a few rounds, not a whole climb."""
+    rounds, climb = [], learning.Problem.climb
+    monkeypatch.setattr(learning.Problem, "climb", lambda *args: rounds.append(args[-1]) or climb(*args))
+
+    assert fit_warped(POINTS, OUTCOMES, learned, gain=3.0) is None
+    assert [1, learning.RACE] == rounds

@@ -148,7 +148,7 @@ def test_ctrl_c_leaves_the_cluster_and_a_study_that_can_be_resumed(client, tmp_p
 
 @pytest.mark.parametrize("deaths", [0, pytest.param(3, marks=pytest.mark.slow)])
 def test_ctrl_c_on_a_cluster_of_the_script_s_own(tmp_path, deaths):
-    """Its workers get Ctrl-C too, and end of it; no trial is failed for that, however few deaths Dask allows."""
+    """Its workers get Ctrl-C too, and end of it: the run has left before Dask tells of that, and no trial is failed."""
     check_interrupted(
         tmp_path,
         "if __name__ == '__main__':\n    import dask\n    from distributed import Client\n"

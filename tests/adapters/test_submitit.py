@@ -85,8 +85,9 @@ def test_64_trials_by_jobs_that_are_killed(local, tmp_path):
         check_jobs(study, local, tmp_path, 64, 8)
 
 
-def test_a_job_whose_machine_is_taken_away_is_run_again(local, tmp_path, study, caplog):
-    """submitit ends it by an exception in the midst of the objective, which is no failure of that."""
+@pytest.mark.parametrize(("minutes", "again"), [(5, 1), (60, 0)], ids=["time is up", "preempted"])
+def test_a_job_whose_machine_is_taken_away_is_run_again(local, tmp_path, study, caplog, minutes, again):
+    """submitit puts a preempted job back itself; in the last minutes of its time it does not, and the run does."""
 
     def preempted_once(x):
         try:
@@ -95,10 +96,28 @@ def test_a_job_whose_machine_is_taken_away_is_run_again(local, tmp_path, study, 
             return x
         os.kill(os.getpid(), signal.SIGUSR2)
 
+    local.executor.update_parameters(timeout_min=minutes)
     study.run(preempted_once, trials=1, executor=local)
 
     assert {"pending": 0, "told": 1, "failed": 0} == study.counts
-    assert 1 == sum("is run again" in record.getMessage() for record in caplog.records)
+    assert again == sum("is run again" in record.getMessage() for record in caplog.records)
+
+
+def test_an_objective_that_ends_well_nevertheless_is_told(local, tmp_path, study):
+    """With what it has when its machine is taken away."""
+
+    def finishes(x):
+        with (tmp_path / "calls").open("a") as file:
+            file.write(".")
+        try:
+            os.kill(os.getpid(), signal.SIGUSR2)
+        except BaseException:
+            return x
+
+    study.run(finishes, trials=1, executor=local)
+
+    assert {"pending": 0, "told": 1, "failed": 0} == study.counts
+    assert "." == (tmp_path / "calls").read_text()
 
 
 class Preempted:

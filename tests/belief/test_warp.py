@@ -46,6 +46,10 @@ def test_exponents_of_one_change_nothing():
     np.testing.assert_allclose(pw.Warp([1, 1], [1, 1])(X), X, atol=1e-12)
 
 
+def test_an_axis_goes_on_straight_outside_the_cube():
+    np.testing.assert_allclose(WARP([[-0.5, 1.0], [0.0, 1.25]]), [[-0.5, 1.0], [0.0, 1.25]], atol=1e-12)
+
+
 def test_belief_is_the_plain_one_at_warped_points():
     """Prior and posterior, also on the edge and where points coincide, against loops over warped points."""
     mean, covariance = reference.posterior(FLAT, WARP(X), Y, WARP(POOL))

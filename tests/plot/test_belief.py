@@ -1,11 +1,14 @@
 """Pictures of the model: what they draw is what the model of the study says, and no second model."""
 
+import dataclasses
 import sys
 
 import numpy as np
 import pytest
 
 from poolwise.belief.gaussian_process import GaussianProcess
+from poolwise.belief.kernel import Matern52
+from poolwise.belief.warp import Warp
 from poolwise.errors import InputError, MissingExtra
 from poolwise.plot.calibration import WIDE, leave_one_out
 from poolwise.plot.record import ROWS, belief_of
@@ -231,3 +234,18 @@ def test_without_matplotlib_the_message_has_the_pip_line(study, monkeypatch):
 
     with pytest.raises(MissingExtra, match=r"pip install 'poolwise\[plot\]'"):
         study.plot.history()
+
+
+def test_trials_are_near_as_the_belief_measures_distances(study):
+    """Where the belief warps its inputs, trials are near as at warped points."""
+    belief = belief_of(study, "slices")
+    d = belief.X.shape[1]
+    warp = Warp([0.3] * d, [1.4] * d)
+
+    def near(points, warp=None):
+        process = GaussianProcess(Matern52(np.full(d, 0.4), warp=warp), noise=1e-2)
+        model = dataclasses.replace(belief.model, posterior=process.condition(belief.X, belief.values))
+        return dataclasses.replace(belief, model=model).nearness(points, points[0], ["lr"])
+
+    assert near(belief.X, warp) == pytest.approx(near(np.asarray(warp(belief.X))))
+    assert near(belief.X, warp) != pytest.approx(near(belief.X))

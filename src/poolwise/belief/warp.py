@@ -6,7 +6,8 @@ quickly at one end and hardly at the other. Kumaraswamy's distribution function 
 
     w(x) = F(e + (1 - 2 e) x), moved and stretched so that w(0) = 0 and w(1) = 1,        F(t) = 1 - (1 - t^a)^b.
 
-The margin e keeps slopes finite on the edge of the cube. a = b = 1 changes nothing.
+The margin e keeps slopes finite on the edge of the cube. a = b = 1 changes nothing. Outside the cube an axis goes on
+straight.
 """
 
 from __future__ import annotations
@@ -73,4 +74,6 @@ def warped(
         return -jnp.expm1(b * jnp.log1p(-jnp.exp(a * log_t)))
 
     first, last = distribution(jnp.log(EDGE)), distribution(jnp.log1p(-EDGE))
-    return (distribution(jnp.log(EDGE + (1 - 2 * EDGE) * points)) - first) / (last - first)
+    inside = jnp.where(points < 0, 0.0, jnp.where(points > 1, 1.0, points))  # `clip` halves the slope on the edge
+    moved = (distribution(jnp.log(EDGE + (1 - 2 * EDGE) * inside)) - first) / (last - first)
+    return moved + (points - inside)
