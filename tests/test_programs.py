@@ -122,3 +122,37 @@ def test_a_second_process_traces_nothing(tmp_path):
     cut.write_bytes(cut.read_bytes()[:-1000])
 
     assert (2, first[1]) == twice(folder)
+
+
+MANY = """
+import sys
+from pathlib import Path
+import numpy as np
+import poolwise as pw
+from poolwise import programs
+from poolwise.belief.gaussian_process import _condition
+
+if sys.argv[1] != "off":
+    pw.keep_programs(sys.argv[1])
+programs.MOST = programs.MOST_SHAPES = 2
+maps, values = [], []
+for d in [*range(2, 12), 2]:  # the first again at the end
+    X = np.random.default_rng(0).random((9, d))
+    values.append(pw.GaussianProcess(pw.Matern52(0.5), noise=1e-2).condition(X, X[:, 0]).log_evidence)
+    maps.append(Path("/proc/self/maps").read_text().count(chr(10)))
+print(max(maps[4:]) - maps[3], values[0] == values[-1], len(_condition._kept), _condition._cache_size())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory maps are counted in Linux's /proc")
+@pytest.mark.parametrize("kept", [True, False])
+def test_programs_that_were_not_used_lately_are_let_go(tmp_path, kept):
+    """Each holds memory maps, and a process that has used up its own crashes; one let go is made again."""
+    folder = str(tmp_path / "kept") if kept else "off"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("POOLWISE", "JAX"))}
+    ran = subprocess.run([sys.executable, "-c", MANY, folder], capture_output=True, text=True, env=environment)
+    more, same, on_disk, in_jax = ran.stdout.split()
+
+    assert int(more) < 80, ran.stderr  # seven more programs would hold some 126
+    assert "True" == same
+    assert (2, 0) == (int(on_disk), int(in_jax)) if kept else 0 < int(in_jax) <= 3

@@ -98,6 +98,14 @@ def fit_warped(
         return problem.posterior(end) if after - before > gain else None
 
 
+def prepare_warped(X: Numbers, y: Numbers, kernel: type[Kernel] = Matern52, *, noise: Numbers | None = None) -> None:
+    """Start to make the program of `fit_warped` for such data, where it is made for the first time."""
+    with jax.enable_x64(True):
+        problem = _problem(X, y, kernel, noise)
+        start, learn_noise = np.zeros(3 * problem.dimension + 2), noise is None
+        _climb.ahead(problem.data(), start, RACE, kernel=kernel, learn_noise=learn_noise)
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Checked observations whose hyperparameters are wanted, and the standardisation of the outcomes."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,14 @@ from poolwise.errors import InputError
 from poolwise.kept import Kept
 from poolwise.version import __version__
 
+# A compiled program holds some 160 memory maps, of which Linux allows a process 65,530; a process that has no more left
+# crashes. So the programs that were used least recently are let go: from disk they are back in a tenth of a second.
+MOST = 200
+MOST_SHAPES = 16  # of one function, where programs are not kept on disk: beyond that it begins anew
+
 _folder: Path | None = None  # where `keep_programs` keeps them
+_recent: collections.OrderedDict[tuple[Program, Any], None] = collections.OrderedDict()  # the latest used comes last
+_turn = threading.Lock()
 
 
 def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
@@ -82,6 +91,8 @@ class Program:
             program = self._program(arrays, structure, kwargs)
             if program.made(folder):
                 return program(arrays)
+        if self._cache_size() > MOST_SHAPES:
+            self._jitted.clear_cache()
         return self._jitted(*args, **kwargs)
 
     def ahead(self, *args: Any, **kwargs: Any) -> None:
@@ -104,11 +115,17 @@ class Program:
     def _program(self, arrays: list[Any], structure: Any, kwargs: dict[str, Any]) -> Kept:
         static = {name: kwargs[name] for name in self._static if name in kwargs}
         key = structure, *((array.shape, array.dtype) for array in arrays), *static.values()
-        if key not in self._kept:
-            shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]  # type: ignore[no-untyped-call]
-            options = _quick_options() if self._quick else None
-            self._kept[key] = Kept(self._function, jax.tree.unflatten(structure, shapes), static, options)
-        return self._kept[key]
+        with _turn:
+            if (kept := self._kept.get(key)) is None:
+                shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]  # type: ignore[no-untyped-call]
+                options = _quick_options() if self._quick else None
+                kept = self._kept[key] = Kept(self._function, jax.tree.unflatten(structure, shapes), static, options)
+            _recent[self, key] = None
+            _recent.move_to_end((self, key))
+            while len(_recent) > MOST:
+                (program, oldest), _ = _recent.popitem(last=False)
+                del program._kept[oldest]
+        return kept
 
     @functools.cached_property
     def _jitted(self) -> Any:

@@ -16,7 +16,7 @@ from poolwise.acquisition.integrand import SimpleRegret, UpperConfidenceBound
 from poolwise.acquisition.noisy import LogNoisyExpectedImprovement
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.errors import InputError
-from poolwise.learning import fit, fit_warped
+from poolwise.learning import fit, fit_warped, prepare_warped
 from poolwise.pool.balance import balanced, likely_better, much_better
 from poolwise.pool.proposal import Proposal, propose
 from poolwise.programs import keep_programs
@@ -90,12 +90,15 @@ class Seen:
 
 def _learned(seen: Seen, plain: Scale, warped: bool) -> tuple[Posterior, Scale]:
     """The posterior, and the scale of its outcomes: both sides warped where the evidence says so."""
+    noisy = not np.isnan(seen.sems).all()
+    if warped:
+        prepare_warped(seen.points, seen.values, noise=np.ones(len(seen.values)) if noisy else None)
     posterior = _fitted(seen, plain)
     if not warped:
         return posterior, plain
     posterior, scale = _with_warped_outcomes(seen, posterior, plain)
     gain = WORTHWHILE * (1 + posterior.dimension)
-    noise = None if np.isnan(seen.sems).all() else posterior.noise
+    noise = posterior.noise if noisy else None
     other = fit_warped(seen.points, scale.outcomes(seen.values), posterior, noise=noise, gain=gain)
     return posterior if other is None else other, scale
 
