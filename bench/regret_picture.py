@@ -38,7 +38,8 @@ def _looks(methods: list[str]) -> dict[str, dict[str, Any]]:
         elif _base(method) == "default":
             found[method] = {"color": INK, "ls": "-", "lw": 2.6 if method == "default" else 1.2}
         else:
-            found[method] = {"color": colours[_base(method)], "ls": "-", "lw": 1.2}
+            again = mine.index(_base(method)) >= len(OURS)
+            found[method] = {"color": colours[_base(method)], "ls": "-." if again else "-", "lw": 1.2}
     return found
 
 
@@ -57,7 +58,7 @@ def _prior(held: Curves, seconds: dict[str, float], looks: dict[str, dict[str, A
             left.fill_between(at, mean - error, mean + error, color=looks[method]["color"], alpha=0.15, lw=0)
     left.set(xlabel="observations", ylabel="mean log10 regret of the recommended point")
     left.set_title("Tasks of the prior, 8 dimensions (number of tasks)", fontsize=10)
-    left.legend(frameon=False, fontsize=7, ncol=2)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncol=8, frameon=False, fontsize=8)
     ends = {method: mean_and_error([curve[-1] for curve in tasks.values()]) for method, tasks in held.items()}
     _scatter(right, ends, seconds, looks)
     right.set_title("After the last pool, with standard errors", fontsize=10)
