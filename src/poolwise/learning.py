@@ -111,8 +111,8 @@ class Problem:
     """Checked observations whose hyperparameters are wanted, and the standardisation of the outcomes."""
 
     points: Float[np.ndarray, "n d"]
-    outcomes: Float[np.ndarray, " n"]
-    noise: Float[np.ndarray, "*n"] | None
+    outcomes: Float[np.ndarray, " m"]  # `data` says it if there are fewer or more than points
+    noise: Float[np.ndarray, "*k"] | None
     kernel: type[Kernel]
     shift: float
     scale: float

@@ -124,7 +124,7 @@ class Program:
             _recent.move_to_end((self, key))
             while len(_recent) > MOST:
                 (program, oldest), _ = _recent.popitem(last=False)
-                del program._kept[oldest]
+                program._kept.pop(oldest, None)
         return kept
 
     @functools.cached_property

@@ -92,7 +92,7 @@ def _learned(seen: Seen, plain: Scale, warped: bool) -> tuple[Posterior, Scale]:
     """The posterior, and the scale of its outcomes: both sides warped where the evidence says so."""
     noisy = not np.isnan(seen.sems).all()
     if warped:
-        prepare_warped(seen.points, seen.values, noise=np.ones(len(seen.values)) if noisy else None)
+        prepare_warped(seen.points, plain.outcomes(seen.values), noise=np.ones(len(seen.values)) if noisy else None)
     posterior = _fitted(seen, plain)
     if not warped:
         return posterior, plain
