@@ -4,7 +4,6 @@ Rank promotion is an error while tests run, and JAX stays in its 32-bit default:
 that differentiates to more digits than 32 bits have opens `jax.enable_x64(True)` itself.
 """
 
-import gc
 import json
 import signal
 from pathlib import Path
@@ -30,9 +29,7 @@ def few_programs():
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > 20_000:
         jax.clear_caches()
-        for program in gc.get_objects():
-            if type(program) is programs.Program:
-                program._kept.clear()
+        programs._programs.clear()
 
 
 @pytest.fixture

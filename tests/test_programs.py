@@ -140,7 +140,7 @@ for d in [*range(2, 12), 2]:  # the first again at the end
     X = np.random.default_rng(0).random((9, d))
     values.append(pw.GaussianProcess(pw.Matern52(0.5), noise=1e-2).condition(X, X[:, 0]).log_evidence)
     maps.append(Path("/proc/self/maps").read_text().count(chr(10)))
-print(max(maps[4:]) - maps[3], values[0] == values[-1], len(_condition._kept), _condition._cache_size())
+print(max(maps[4:]) - maps[3], values[0] == values[-1], len(programs._programs), _condition._cache_size())
 """
 
 

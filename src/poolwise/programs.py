@@ -23,7 +23,7 @@ MOST = 200
 MOST_SHAPES = 16  # of one function, where programs are not kept on disk: beyond that it begins anew
 
 _folder: Path | None = None  # where `keep_programs` keeps them
-_recent: collections.OrderedDict[tuple[Program, Any], None] = collections.OrderedDict()  # the latest used comes last
+_programs: collections.OrderedDict[tuple[Program, Any], Kept] = collections.OrderedDict()  # the latest used comes last
 _turn = threading.Lock()
 
 
@@ -80,7 +80,6 @@ class Program:
     def __init__(self, function: Callable[..., Any], static: tuple[str, ...], *, quick: bool) -> None:
         functools.update_wrapper(self, function)
         self._function, self._static, self._quick = function, static, quick
-        self._kept: dict[Any, Kept] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, structure = jax.tree.flatten((args, self._moving(kwargs)))
@@ -114,17 +113,15 @@ class Program:
 
     def _program(self, arrays: list[Any], structure: Any, kwargs: dict[str, Any]) -> Kept:
         static = {name: kwargs[name] for name in self._static if name in kwargs}
-        key = structure, *((array.shape, array.dtype) for array in arrays), *static.values()
+        key = self, (structure, *((array.shape, array.dtype) for array in arrays), *static.values())
         with _turn:
-            if (kept := self._kept.get(key)) is None:
+            if (kept := _programs.get(key)) is None:
                 shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]  # type: ignore[no-untyped-call]
                 options = _quick_options() if self._quick else None
-                kept = self._kept[key] = Kept(self._function, jax.tree.unflatten(structure, shapes), static, options)
-            _recent[self, key] = None
-            _recent.move_to_end((self, key))
-            while len(_recent) > MOST:
-                (program, oldest), _ = _recent.popitem(last=False)
-                program._kept.pop(oldest, None)
+                kept = _programs[key] = Kept(self._function, jax.tree.unflatten(structure, shapes), static, options)
+            _programs.move_to_end(key)
+            while len(_programs) > MOST:
+                _programs.popitem(last=False)
         return kept
 
     @functools.cached_property

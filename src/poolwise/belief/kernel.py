@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from poolwise import checks
-from poolwise.belief.warp import Warp, warped
+from poolwise.belief.warp import Warp, straightened
 from poolwise.checks import Numbers
 from poolwise.precision import AnyArray, double, to_numpy
 from poolwise.pytree import pytree
@@ -187,8 +187,7 @@ def scaled(
     points: Float[AnyArray, "... d"], lengths: Float[AnyArray, " d"], warp: Warp | None
 ) -> Float[Array, "... d"]:
     """Points, warped if there is a warping, in units of the lengthscales."""
-    straight = points if warp is None else warped(points, warp.low, warp.high)
-    return straight / jnp.reshape(lengths, (1,) * (points.ndim - 1) + lengths.shape)
+    return straightened(points, warp) / jnp.reshape(lengths, (1,) * (points.ndim - 1) + lengths.shape)
 
 
 def covariances(kernel: Kernel, A: Float[AnyArray, "p d"], B: Float[AnyArray, "n d"]) -> Float[Array, "p n"]:

@@ -19,7 +19,7 @@ from poolwise import checks
 from poolwise.belief.gaussian_process import GaussianProcess, Posterior, cross_covariance
 from poolwise.belief.kernel import Kernel
 from poolwise.belief.turning import cos_and_sin
-from poolwise.belief.warp import Warp, warped
+from poolwise.belief.warp import Warp, straightened
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.precision import double
@@ -41,8 +41,7 @@ class Waves:
 
     def turned(self, points: Float[Array, "p d"]) -> tuple[Float[Array, "p f"], Float[Array, "p f"]]:
         """Cosines and sines of all waves at points."""
-        at = points if self.warp is None else warped(points, self.warp.low, self.warp.high)
-        return cos_and_sin(at @ self.frequencies.T)
+        return cos_and_sin(straightened(points, self.warp) @ self.frequencies.T)
 
     def __call__(self, points: Float[Array, "p d"]) -> Float[Array, "c p"]:
         cosines, sines = self.turned(points)

@@ -63,6 +63,11 @@ class Warp:
         return np.clip((t - EDGE) / (1 - 2 * EDGE), 0.0, 1.0)
 
 
+def straightened(points: Float[AnyArray, "... d"], warp: Warp | None) -> Float[AnyArray, "... d"]:
+    """Points as distances are measured: warped, if there is a warping."""
+    return points if warp is None else warped(points, warp.low, warp.high)
+
+
 def warped(
     points: Float[AnyArray, "... d"], low: Float[AnyArray, " d"], high: Float[AnyArray, " d"]
 ) -> Float[Array, "... d"]:

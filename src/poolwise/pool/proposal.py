@@ -243,8 +243,10 @@ def _within_reach(integrand: Any, posterior: Posterior, domain: Domain | None, s
 
     Nothing but a number changes, so the search's programs are those that are there already.
     """
-    even = spread(CANDIDATES, posterior.dimension, seed) if domain is None else domain.sample(CANDIDATES, seed)
-    filling = evenly(posterior, even) if domain is None else even
+    if domain is None:
+        filling = evenly(posterior, spread(CANDIDATES, posterior.dimension, seed))
+    else:
+        filling = domain.sample(CANDIDATES, seed)
     normal = posterior(np.concatenate([filling, near_best(posterior, CANDIDATES, seed)]))
     reach = np.max(normal.mean + np.sqrt(np.maximum(np.diagonal(normal.covariance), 0.0)))
     return dataclasses.replace(integrand, threshold=float(min(reach, integrand.threshold)))
