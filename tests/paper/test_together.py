@@ -38,6 +38,20 @@ def test_pools_are_those_of_each_task_alone(asked, optimizer, evaluations):
         assert np.isclose(choosing.judged(posterior, worth, alone.pool), crowd.judged(asked, choices.pools)[i])
 
 
+@pytest.mark.parametrize("threshold", [0.0, 1.5, 1e3])
+def test_the_default_is_that_of_each_task_alone(asked, threshold):
+    """Also where all points of a pool add nothing, or some, and are chosen again."""
+    worths = crowd.stacked([pw.ExpectedImprovement(threshold)] * 2)
+    again = dataclasses.replace(asked, worths=worths)
+    choices = crowd_choosing.choose("default", again, QUICK, None)
+    for i, seed in enumerate(asked.seeds):
+        posterior = tasks.prior(QUICK).condition(asked.beliefs.X[i], asked.beliefs.y[i])
+        alone = pw.propose(posterior, pw.ExpectedImprovement(threshold), QUICK.q, seed=seed)
+
+        np.testing.assert_allclose(alone.pool, choices.pools[i], atol=1e-5)
+        assert alone.evaluations == choices.evaluations[i]
+
+
 @pytest.fixture
 def chosen(monkeypatch):
     """What is asked of the searches: pairs of an optimizer and a number of observations; rehearsals have all rows."""

@@ -279,16 +279,27 @@ def test_budget_and_deadline_are_kept():
     assert can_be_run(MIXED, least.pool) and whole.random_value < least.value <= whole.value
 
 
-def test_where_nothing_improves_a_threshold_in_reach_decides_in_the_domain():
-    """A threshold out of reach: the pool goes for the most promising points, and can still be run."""
+def test_where_nothing_improves_log_improvement_decides_in_the_domain():
+    """A threshold out of reach: the pool goes for what is likeliest to reach it, and can still be run."""
     posterior, _ = conditioned(3)
     found = pw.propose(posterior, pw.ExpectedImprovement(1e3), 2, domain=INTEGERS)
     everything = INTEGERS.sample(4096, 0)
-    beliefs = posterior(found.pool), posterior(everything)
-    promise = [normal.mean + np.sqrt(np.diagonal(normal.covariance)) for normal in beliefs]
+    hopes = [
+        [float(pw.exact.log_expected_improvement(posterior(point[None]), 1e3)) for point in points]
+        for points in (found.pool, everything)
+    ]
 
     np.testing.assert_array_equal(INTEGERS.snap(found.pool), found.pool)
-    assert promise[0].max() >= np.quantile(promise[1], 0.95)
+    assert max(hopes[0]) >= np.quantile(hopes[1], 0.95)
+
+
+def test_points_that_add_nothing_find_others_in_a_domain_without_spares():
+    """As many points as the domain has: those that add nothing can only stay, and nobody complains."""
+    posterior, _ = conditioned(2)
+    corners = Grid([0.0, 1.0], [0.0, 1.0])
+    found = pw.propose(posterior, pw.ExpectedImprovement(1e3), 4, domain=corners)
+
+    assert {(0, 0), (0, 1), (1, 0), (1, 1)} == {tuple(u) for u in found.pool}
 
 
 def test_the_outcome_in_the_free_seat_is_not_sampled():

@@ -4,11 +4,14 @@ import logging
 import subprocess
 import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import poolwise as pw
+from poolwise.pool.judge import judge
+from poolwise.pool.proposal import IDLE
 
 RNG = np.random.default_rng(3)
 X = RNG.random((24, 2))
@@ -131,17 +134,53 @@ def test_entropy_search_gets_a_pool(posterior):
 
 
 @pytest.mark.parametrize("goal", [pw.ExpectedImprovement(1e3), pw.ProbabilityOfImprovement(1e3)], ids=["ei", "pi"])
-def test_where_nothing_improves_a_lower_threshold_decides(goal, posterior, caplog):
-    """A threshold out of reach leaves improvement flat; the pool then goes for what is within reach, and says so."""
+def test_where_nothing_improves_log_improvement_decides(goal, posterior, caplog):
+    """A threshold out of reach leaves improvement flat, which is said; the pool is that of its logarithm."""
     with caplog.at_level(logging.WARNING, logger="poolwise"):
         flat = pw.propose(posterior, goal, q=2, seed=4)
-    assert "within reach" in caplog.text
+        sloped = pw.propose(posterior, pw.LogExpectedImprovement(1e3), q=2, seed=4)
 
-    normal = posterior(flat.pool)
-    promising = normal.mean + np.sqrt(np.diagonal(normal.covariance))
-    anywhere = posterior(RNG.random((256, 2)))
+    assert ["no base sample improves anywhere" in record.message for record in caplog.records] == [True]
+    np.testing.assert_allclose(flat.pool, sloped.pool, atol=1e-9)
+    assert flat.evaluations > sloped.evaluations
 
-    assert promising.max() > np.quantile(anywhere.mean + np.sqrt(np.diagonal(anywhere.covariance)), 0.95)
+
+def judged(goal, posterior, pool, pending=()):
+    with jax.enable_x64(True):
+        return judge(goal, posterior, pool, np.reshape(pending, (-1, pool.shape[1])))
+
+
+def exact_log_improvement(posterior, pool, threshold):
+    return float(pw.exact.log_expected_improvement(posterior(pool), threshold))
+
+
+def test_points_that_add_nothing_go_where_something_may_be():
+    """Only the hill improves, and two points on it do all of it: the others would stand anywhere."""
+    posterior = pw.GaussianProcess(pw.Matern52(0.15), noise=1e-6).condition([[0.2], [0.22], [0.8]], [0.0, 0.9, -2.0])
+    goal, six = pw.ProbabilityOfImprovement(0.92), 6
+    none_said = pw.propose(posterior, goal, six, budget=pw.Budget(10**9))
+    found = pw.propose(posterior, goal, six)
+    before = judged(goal, posterior, none_said.pool)
+    idle = before.gains <= IDLE * before.estimate.value
+
+    assert 0 < idle.sum() < six
+    np.testing.assert_array_equal(none_said.pool[~idle], found.pool[: six - idle.sum()])
+    assert found.value >= none_said.value * (1 - six * IDLE)
+    moved = [exact_log_improvement(posterior, pool[:, None], 0.92) for pool in found.pool[six - idle.sum() :]]
+    stood = [exact_log_improvement(posterior, pool[:, None], 0.92) for pool in none_said.pool[idle]]
+    assert np.mean(moved) > np.mean(stood)
+
+
+def test_gains_add_up_to_the_value_and_exceed_what_leaving_out_loses(posterior):
+    """What each point adds to those before it sums to the whole; beside all others it adds less."""
+    pool, pending = RNG.random((4, 2)), RNG.random((2, 2))
+    alone, beside = judged(GOAL, posterior, pool), judged(GOAL, posterior, pool, pending)
+
+    assert alone.gains.sum() == pytest.approx(float(alone.estimate.value), rel=1e-9)
+    assert (alone.gains >= alone.contributions - 1e-12).all()
+    assert alone.gains[-1] == pytest.approx(alone.contributions[-1], rel=1e-9)
+    waiting = judged(GOAL, posterior, pending).estimate.value
+    assert beside.gains.sum() == pytest.approx(float(beside.estimate.value - waiting), abs=4 * beside.estimate.error)
 
 
 def test_noise_free_data_can_be_searched():
@@ -191,6 +230,8 @@ def test_bad_input_is_named(posterior, change, named):
 
 WRONG_TYPES = """
 import poolwise as pw
+from poolwise.pool.judge import judge
+from poolwise.pool.proposal import IDLE
 posterior = pw.GaussianProcess(pw.Matern52(0.4), noise=1e-4).condition([[0.1], [0.6]], [0.0, 1.0])
 goal = pw.ExpectedImprovement(1.0)
 for named, call in {

@@ -108,13 +108,14 @@ def ask(acquisition: str, known: Beliefs, setup: Setup, seeds: Sequence[int]) ->
     """Ask for pools by the acquisition function of that name: thresholds are the best outcomes observed so far."""
     bests = known.y.max(axis=1)
     if acquisition == "es":
-        first = Ask(known, _stacked([choosing.over("ei", float(best)) for best in bests]), tuple(seeds))
+        first = Ask(known, stacked([choosing.over("ei", float(best)) for best in bests]), tuple(seeds))
         found = sampled(first, 128, 2 * NEARBY, REPRESENTERS, 1)[:, 0]
-        return Ask(known, _stacked([choosing.entropy_search(points, setup) for points in found]), tuple(seeds))
-    return Ask(known, _stacked([choosing.over(acquisition, float(best)) for best in bests]), tuple(seeds))
+        return Ask(known, stacked([choosing.entropy_search(points, setup) for points in found]), tuple(seeds))
+    return Ask(known, stacked([choosing.over(acquisition, float(best)) for best in bests]), tuple(seeds))
 
 
-def _stacked(each: Sequence[Any]) -> Any:
+def stacked(each: Sequence[Any]) -> Any:
+    """One pytree of all, whose arrays have a first axis of tasks."""
     return jax.tree.map(lambda *leaves: np.stack(leaves), *each)
 
 

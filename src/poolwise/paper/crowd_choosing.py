@@ -18,7 +18,7 @@ import poolwise as pw
 from poolwise.paper import choosing
 from poolwise.paper.choosing import OUTER
 from poolwise.paper.crowd import CHUNK, NEARBY, Ask, Pools, Together, each, normals_of, objective_of, sampled, values_of
-from poolwise.paper.crowd_default import GENERAL, by_default, offered_to, picked
+from poolwise.paper.crowd_default import GENERAL, by_default, offered_to, picked, reseated
 from poolwise.paper.meeting import side_by_side
 from poolwise.paper.screening import best_pools_of_all
 from poolwise.paper.settings import Setup
@@ -149,5 +149,7 @@ def rehearse(optimizer: str, asked: Ask, setup: Setup, evaluations: int | None) 
 
         with ThreadPoolExecutor(compilers()) as threads:
             list(threads.map(pick, range(setup.q)))
-    choose(optimizer, asked, setup, evaluations)
+    found = choose(optimizer, asked, setup, evaluations)
+    if optimizer == "default" and isinstance(asked.worths, pw.ExpectedImprovement | pw.ProbabilityOfImprovement):
+        reseated(asked, found.pools, np.ones(found.pools.shape[:2], bool), setup)
     return time.perf_counter() - began

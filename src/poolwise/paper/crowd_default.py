@@ -2,68 +2,77 @@
 
 from __future__ import annotations
 
-import copy
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
+from poolwise.acquisition.base_samples import normals
 from poolwise.acquisition.expectation import Base
 from poolwise.acquisition.integrand import ExpectedImprovement, MaxType, ProbabilityOfImprovement
+from poolwise.acquisition.log_space import LogExpectedImprovement
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.paper.choosing import OUTER
-from poolwise.paper.crowd import Ask, Pools, normals_of, objective_of, values_of
+from poolwise.paper.crowd import Ask, Pools, normals_of, objective_of, stacked
 from poolwise.paper.settings import Setup
 from poolwise.pool.ascent import RACE, SAMPLED, Ascent, Beginning, Found, _advance, _begin, _climb, _first_states
-from poolwise.pool.field import field_of
 from poolwise.pool.joint import GeneralObjective
-from poolwise.pool.judge import FRESH, FRESH_SEED
-from poolwise.pool.proposal import CANDIDATES, _distinct
-from poolwise.pool.starts import around_best, candidate_sets, spread
+from poolwise.pool.judge import FRESH, FRESH_SEED, Judged, _judge_max
+from poolwise.pool.proposal import IDLE, _distinct
+from poolwise.pool.starts import Room, around_best, candidate_sets
 
 
 def by_default(asked: Ask, setup: Setup, evaluations: int | None) -> tuple[Pools, Int[np.ndarray, " t"]]:
-    """What `propose` does by default; where no sample improves, for a threshold within reach."""
+    """What `propose` does by default: of an improvement, points that add nothing are chosen again, in log space."""
     pools, used = _proposed(asked, setup)
-    if isinstance(asked.worths, ExpectedImprovement | ProbabilityOfImprovement):
-        values = values_of(asked, pools[:, None], (FRESH, [FRESH_SEED] * len(pools)))[:, 0]
-        if (flat := ~(values > 0)).any():
-            lower = np.where(flat, np.minimum(_reach(asked), asked.worths.threshold), asked.worths.threshold)
-            worths = copy.copy(asked.worths)
-            object.__setattr__(worths, "threshold", lower)
-            others, again = _proposed(Ask(asked.beliefs, worths, asked.seeds), setup)
-            pools, used = np.where(flat[:, None, None], others, pools), np.where(flat, again, used)
+    if isinstance(asked.worths, ExpectedImprovement | ProbabilityOfImprovement) and (idle := _idle(asked, pools)).any():
+        others, again = reseated(asked, pools, idle, setup)
+        return others, used + np.where(idle.any(axis=1), again, 0)
     return pools, used
 
 
-def _proposed(asked: Ask, setup: Setup) -> tuple[Pools, Int[np.ndarray, " t"]]:
-    pools, used = (_max_ascent if asked.max_type else _general_ascent)(asked, setup)
-    none = np.zeros((0, setup.d))
-    apart = [_distinct(Found(pool, 0), none, seed, False).pool for pool, seed in zip(pools, asked.seeds, strict=True)]
-    return np.stack(apart), used
+def reseated(
+    asked: Ask, pools: Pools, idle: Bool[np.ndarray, "t q"], setup: Setup
+) -> tuple[Pools, Int[np.ndarray, " t"]]:
+    """The pools with idle points where log expected improvement is highest beside the others, as `propose` does it."""
+    worths = [LogExpectedImprovement(float(threshold)) for threshold in asked.worths.threshold]
+    kept = [pool[~free] for pool, free in zip(pools, idle, strict=True)]
+    found, used = _max_ascent(asked, worths, kept, setup.q, setup)
+    return np.stack([np.concatenate([k, p[: setup.q - len(k)]]) for k, p in zip(kept, found, strict=True)]), used
 
 
-def _reach(asked: Ask) -> Float[np.ndarray, " t"]:
-    """An outcome that the most promising point of each task exceeds one time in six."""
-    known, d = asked.beliefs, asked.beliefs.X.shape[2]
-    points = [
-        np.concatenate([spread(CANDIDATES, d, seed), around_best(X, y, CANDIDATES, seed)])
-        for X, y, seed in zip(known.X, known.y, asked.seeds, strict=True)
-    ]
-    return np.asarray(_highest(known.posteriors, np.stack(points)))
+def _idle(asked: Ask, pools: Pools) -> Bool[np.ndarray, "t q"]:
+    """Which points of each pool add nothing beside those before them."""
+    z = normals(FRESH, pools.shape[1], seed=FRESH_SEED)
+    with jax.enable_x64(True):
+        judged = _judged(asked.beliefs.posteriors, asked.worths, pools, z)
+    return np.asarray(judged.gains <= IDLE * judged.estimate.value[:, None])
 
 
 @jax.jit
-def _highest(posteriors: Any, points: Float[Array, "t c d"]) -> Float[Array, " t"]:
-    def one(posterior: Posterior, points: Float[Array, "c d"]) -> Float[Array, ""]:
-        field = field_of(posterior)
-        rows = field.rows(points)
-        return jnp.max(rows.mean + jnp.sqrt(jnp.maximum(field.variance - jnp.sum(rows.k * rows.w, axis=1), 0.0)))
+def _judged(posteriors: Any, worths: Any, pools: Float[Array, "t q d"], z: Float[Array, "m q"]) -> Judged:
+    def one(posterior: Posterior, worth: MaxType, pool: Float[Array, "q d"]) -> Any:
+        return _judge_max(worth, posterior, pool, jnp.ones(len(pool), bool), z, q=len(pool))
 
-    return jax.vmap(one)(posteriors, points)
+    return jax.vmap(one)(posteriors, worths, pools)
+
+
+def _proposed(asked: Ask, setup: Setup) -> tuple[Pools, Int[np.ndarray, " t"]]:
+    nobody = [np.zeros((0, setup.d))] * len(asked.seeds)
+    if asked.max_type:
+        worths = [jax.tree.map(lambda leaf, i=i: leaf[i], asked.worths) for i in range(len(asked.seeds))]
+        return _max_ascent(asked, worths, nobody, 0, setup)
+    pools, used = _general_ascent(asked, setup)
+    return _apart(asked, pools, nobody), used
+
+
+def _apart(asked: Ask, pools: Pools, pending: Sequence[Float[np.ndarray, "w d"]]) -> Pools:
+    each = zip(pools, pending, asked.seeds, strict=True)
+    return np.stack([_distinct(Found(pool, 0), beside, seed, False).pool for pool, beside, seed in each])
 
 
 def offered_to(asked: Ask, settings: Ascent, q: int) -> tuple[Float[np.ndarray, "t q c d"], Float[np.ndarray, "t s c"]]:
@@ -83,35 +92,51 @@ def offered_to(asked: Ask, settings: Ascent, q: int) -> tuple[Float[np.ndarray, 
     return np.stack(offered), np.stack(chance)
 
 
-def _max_ascent(asked: Ask, setup: Setup) -> tuple[Pools, Int[np.ndarray, " t"]]:
+def _max_ascent(
+    asked: Ask, worths: Sequence[MaxType], pending: Sequence[Float[np.ndarray, "w d"]], slots: int, setup: Setup
+) -> tuple[Pools, Int[np.ndarray, " t"]]:
+    """Pools by an integrand each, beside pending points, of which each task has as many as it likes in its slots."""
     settings = Ascent()
     offered, chance = offered_to(asked, settings, setup.q)
-    samples = settings.samples * (2 if isinstance(asked.worths, ProbabilityOfImprovement) else 1)
-    z = normals_of(samples, setup.q, asked.seeds)
-    pools, used = _ascended(asked.beliefs.posteriors, asked.worths, z, offered, chance, settings)
-    return np.asarray(pools), np.asarray(used)
+    samples = settings.samples * (2 if isinstance(worths[0], ProbabilityOfImprovement) else 1)
+    rooms = [_room(own, slots, setup.q, samples, seed) for own, seed in zip(pending, asked.seeds, strict=True)]
+    room = Room(*(np.stack(part) for part in zip(*rooms, strict=True)))
+    with jax.enable_x64(True):
+        ended = _ascended(asked.beliefs.posteriors, stacked(worths), room, offered, chance, settings)
+    pools, used, greedy, values = (np.asarray(part) for part in ended)
+    unseen = np.array([worth.unseen(float(value)) for worth, value in zip(worths, values, strict=True)])
+    return _apart(asked, np.where(unseen[:, None, None], greedy, pools), pending), used
+
+
+def _room(pending: Float[np.ndarray, "w d"], slots: int, q: int, samples: int, seed: int) -> Room:
+    """Pending points in so many slots, as many for every task; free ones have base samples of zero."""
+    w, z = len(pending), normals(samples, len(pending) + q, seed=seed)
+    points = np.concatenate([pending, np.full((slots - w, pending.shape[1]), 0.5)])
+    z = np.concatenate([z[:, :w], np.zeros((samples, slots - w)), z[:, w:]], axis=1)
+    return Room(points, (np.arange(slots) < w).astype(float), z)
 
 
 @functools.partial(jax.jit, static_argnames=("settings",))
 def _ascended(  # noqa: PLR0913
     posteriors: Any,
     worths: Any,
-    z: Float[Array, "t m q"],
+    room: Room,
     offered: Float[Array, "t q c d"],
     chance: Float[Array, "t s c"],
     settings: Ascent,
-) -> tuple[Float[Array, "t q d"], Int[Array, " t"]]:
-    def one(posterior: Posterior, worth: MaxType, z: Any, offered: Any, chance: Any) -> tuple[Any, Any]:
-        nobody_waits = jnp.zeros((0, offered.shape[2])), jnp.zeros(0)
-        given = (posterior, worth, *nobody_waits, z, offered, settings.rounds)
-        objective, beginning, spent = _begin(*given, starts=settings.starts)
+) -> tuple[Float[Array, "t q d"], Int[Array, " t"], Float[Array, "t q d"], Float[Array, " t"]]:
+    """The pools, the evaluations, the greedy pools that they came from, and the values of the pools."""
+
+    def one(posterior: Posterior, worth: MaxType, room: Room, offered: Any, chance: Any) -> tuple[Any, ...]:
+        objective, beginning, spent = _begin(posterior, worth, *room, offered, settings.rounds, starts=settings.starts)
         states = _first_states(objective, beginning, chance, lanes=settings.lanes)
-        return _polished(settings, objective, states, spent)
+        pool, used, value = _polished(settings, objective, states, spent)
+        return pool, used, beginning.pool, value
 
-    return jax.vmap(one)(posteriors, worths, z, offered, chance)
+    return jax.vmap(one)(posteriors, worths, room, offered, chance)
 
 
-def _polished(settings: Ascent, objective: Any, states: list[Any], spent: Int[Array, ""]) -> tuple[Any, Any]:
+def _polished(settings: Ascent, objective: Any, states: list[Any], spent: Int[Array, ""]) -> tuple[Any, Any, Any]:
     """A short climb of every lane, then the leader alone; as a part of a program."""
     lanes = jax.tree.map(lambda *leaves: jnp.concatenate(leaves) if leaves[0].ndim else leaves[0], *states)
     raced = _advance(objective, lanes, min(RACE, settings.polish))
@@ -119,7 +144,7 @@ def _polished(settings: Ascent, objective: Any, states: list[Any], spent: Int[Ar
     leader = jax.tree.map(lambda leaf: leaf[first][None] if leaf.ndim else leaf, raced)
     end = _advance(objective, leader, settings.polish - leader.rounds)
     used = spent + jnp.sum(raced.evaluations) + end.evaluations[0] - leader.evaluations[0]
-    return end.points.reshape(-1, objective.dimension), used
+    return end.points.reshape(-1, objective.dimension), used, end.values[0]
 
 
 GENERAL = Ascent(4 * OUTER, candidates=64, starts=4, polish=20)  # as `choosing` has it for entropy search
@@ -172,6 +197,6 @@ def _joined(
     def one(posterior: Posterior, worth: Any, z: Any, pool: Any, offered: Any) -> tuple[Any, Any]:
         objective, (points, values, chance) = objective_of(posterior, worth, z), offered
         states = _first_states(objective, Beginning(pool, points, values), chance, GENERAL.lanes)
-        return _polished(GENERAL, objective, states, jnp.zeros((), int))
+        return _polished(GENERAL, objective, states, jnp.zeros((), int))[:2]
 
     return jax.vmap(one)(posteriors, worths, z, pools, offered)

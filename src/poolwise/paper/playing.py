@@ -79,8 +79,9 @@ def _warm_up(unit: Unit, posterior: pw.Posterior, worth: Any, setup: Setup, eval
     _warm.add(key)
     few = evaluations if unit.optimizer in ("random", "default") else setup.starts_of(unit.acquisition)
     seconds = choosing.choose(unit.optimizer, posterior, worth, setup, evaluations=few, seed=0).seconds
-    if unit.optimizer == "default" and unit.acquisition in ("ei", "pi") and not setup.quick:  # its way out of flatness
-        choosing.choose("default", posterior, pw.UpperConfidenceBound(), setup, evaluations=None, seed=0)
+    if unit.optimizer == "default" and unit.acquisition in ("ei", "pi") and not setup.quick:  # as for idle points
+        for pending in (None, posterior.X[:1]):
+            pw.propose(posterior, pw.LogExpectedImprovement(worth.threshold), setup.q, pending=pending)
     return seconds
 
 

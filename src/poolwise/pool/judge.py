@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,19 +19,30 @@ from poolwise.belief.padding import masked
 from poolwise.pool.ascent import general_objective
 from poolwise.pool.domain import Domain, random_pools
 from poolwise.pool.starts import with_room
-from poolwise.precision import to_numpy
+from poolwise.precision import AnyArray, to_numpy
 from poolwise.programs import Program, quickly
 
 FRESH = 2**10  # base samples, not those of the search, that judge the pool
 FRESH_SEED = 2**31 - 1  # no seed of a search: always the same judge, so that proposals can be compared
 
 
+class Judged(NamedTuple):
+    """The value of a pool, what is lost by leaving out each point, and what each adds to the points before it.
+
+    The last is the same as the second where the integrand is no maximum.
+    """
+
+    estimate: Estimate
+    contributions: Float[AnyArray, " q"]
+    gains: Float[AnyArray, " q"]
+
+
 def judge(
     integrand: Any, posterior: Posterior, pool: Float[np.ndarray, "q d"], pending: Float[np.ndarray, "w d"]
-) -> tuple[Estimate, Float[np.ndarray, " q"]]:
+) -> Judged:
     """The value of a pool on fresh samples, and what each of its points contributes."""
     program, given = _judgement(integrand, posterior, pool, pending)
-    judged: tuple[Estimate, Float[np.ndarray, " q"]] = to_numpy(program(*given, q=len(pool)))
+    judged: Judged = to_numpy(program(*given, q=len(pool)))
     return judged
 
 
@@ -61,7 +72,7 @@ def _judge_max(  # noqa: PLR0913
     live: Bool[Array, " p"],
     z: Float[Array, "m p"],
     q: int,
-) -> tuple[Estimate, Float[Array, " q"]]:
+) -> Judged:
     """A point contributes where a sample's best score is its own, as much as the second best is worth less."""
     normal = posterior(points)
     mean, factor = jnp.asarray(normal.mean), cholesky(masked(jnp.asarray(normal.covariance), live))
@@ -72,29 +83,32 @@ def _judge_max(  # noqa: PLR0913
     each = jnp.where(scored[None, :], integrand.score(y, mean[None, :]), -jnp.inf)
     top, order = jax.lax.top_k(jnp.concatenate([each, jnp.full((z.shape[0], 1), -jnp.inf)], axis=1), 2)
     whole = summary(integrand, integrand.value(integrand.pooled(each.T[None])[0]))
-    values, others = integrand.value(top[:, 0]), integrand.value(top[:, 1])
-    if integrand.logarithmic:  # what is lost is counted in what the logarithm is of
-        values, others = jnp.exp(values), jnp.exp(others)
+    exact = jnp.exp if integrand.logarithmic else jnp.asarray  # what is lost is counted in what the logarithm is of
+    values, others = exact(integrand.value(top[:, 0])), exact(integrand.value(top[:, 1]))
     lost = jnp.where(jnp.isfinite(top[:, 1]), values - others, values)
     mine = order[:, :1] == jnp.arange(points.shape[0] - q, points.shape[0])[None, :]
-    return whole, jnp.mean(jnp.where(mine, lost[:, None], 0.0), axis=0)
+    nobody = jnp.full((z.shape[0], 1), -jnp.inf)
+    leading = jax.lax.cummax(jnp.concatenate([nobody, each], axis=1), axis=1)[:, -q - 1 :]
+    gains = jnp.diff(jnp.mean(exact(integrand.value(leading)), axis=0))
+    return Judged(whole, jnp.mean(jnp.where(mine, lost[:, None], 0.0), axis=0), gains)
 
 
 @quickly("q")
 def _judge_general(
     integrand: Any, posterior: Posterior, points: Float[Array, "p d"], z: Float[Array, "m p"], q: int
-) -> tuple[Estimate, Float[Array, " q"]]:
+) -> Judged:
     """The value on fresh samples, and its difference to the value of the pool without each point."""
     p = points.shape[0]
     whole = estimate(*look_ahead(integrand, posterior, points), Base(z))
     if p == 1:
-        return whole, whole.value[None]
+        return Judged(whole, whole.value[None], whole.value[None])
     rest = jnp.array([[j for j in range(p) if j != i] for i in range(p - q, p)])
 
     def without(index: Array) -> Float[Array, ""]:
         return estimate(*look_ahead(integrand, posterior, points[index]), Base(z[:, : p - 1])).value
 
-    return whole, whole.value - jax.lax.map(without, rest)
+    lost = whole.value - jax.lax.map(without, rest)
+    return Judged(whole, lost, lost)
 
 
 def best_random(  # noqa: PLR0913

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from poolwise import checks
 from poolwise.acquisition.expectation import as_pytree, check_integrand
-from poolwise.acquisition.integrand import (
-    ExpectedImprovement,
-    MaxType,
-    ProbabilityOfImprovement,
-    SimpleRegret,
-)
+from poolwise.acquisition.integrand import ExpectedImprovement, MaxType, ProbabilityOfImprovement, SimpleRegret
+from poolwise.acquisition.log_space import LogExpectedImprovement
 from poolwise.belief.gaussian_process import GaussianProcess, Posterior
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.maximizers.climb import Budget, Maximizer
 from poolwise.pool.ascent import Ascent, Found, Limit, general_objective, max_objective, search
 from poolwise.pool.domain import APART, Domain, Rules, ground_of
-from poolwise.pool.judge import best_random, judge, judge_ahead
+from poolwise.pool.judge import Judged, best_random, judge, judge_ahead
 from poolwise.pool.picks import search_domain
 from poolwise.pool.starts import evenly, marginal_pools, near_best, spread
 
 log = logging.getLogger(__name__)
 
-CANDIDATES = 128  # points that tell which outcomes are within reach
+IDLE = 1e-3  # of a pool's value: a point that adds less to those before it adds nothing
 STARTS = 32  # pools that other maximizers start from, as in the paper
 NOISE_FLOOR = 1e-6  # relative to the kernel's variance: with less noise the inverse is too coarse to search with
 
@@ -112,26 +107,25 @@ def propose(  # noqa: PLR0913
         worth = as_pytree(integrand)
         _check_scalar(worth, len(waiting) + q)
 
-        def find(worth: Any) -> Found:
-            search = functools.partial(searched, posterior, worth, q, waiting, domain=ground, maximizer=maximizer)
-            return search(seed=seed, limit=limit, began=began, replicate=replicate)
-
+        options: dict[str, Any] = {"domain": ground, "maximizer": maximizer, "seed": seed, "replicate": replicate}
+        search: Callable[..., Found] = functools.partial(searched, posterior, **options)
         judge_ahead(worth, posterior, q, waiting)
-        found = find(worth)
-        judged, contributions = judge(worth, posterior, found.pool, waiting)
-        if isinstance(worth, MaxType) and limit.seconds is None and not judged.value > _nothing(worth):
-            log.warning("propose: no base sample improves anywhere; the pool was chosen for a threshold within reach")
-            found = find(_within_reach(worth, _searchable(posterior), ground, seed))
-            judged, contributions = judge(worth, posterior, found.pool, waiting)
-        if not np.isfinite(judged.value):
-            log.warning(
-                "propose: the integrand's value at the pool is %s; its search had nothing to climb", judged.value
-            )
+        found = search(worth, q, waiting, limit=limit, began=began)
+        judged = judge(worth, posterior, found.pool, waiting)
+        if (idle := _idle(worth, judged)).any() and isinstance(maximizer, Ascent) and limit == Budget():
+            logs = LogExpectedImprovement(worth.threshold, float(posterior.process.kernel.amplitude))
+            found = _reseated(found, idle, waiting, functools.partial(search, logs), whole=ground is None)
+            judged = judge(worth, posterior, found.pool, waiting)
+        if idle.all():
+            log.warning("propose: no base sample improves anywhere; LogExpectedImprovement has a slope there")
+        value = float(judged.estimate.value)
+        if not np.isfinite(value):
+            log.warning("propose: the integrand's value at the pool is %s; its search had nothing to climb", value)
     return Proposal(
         found.pool,
-        float(judged.value),
-        float(judged.error),
-        contributions,
+        value,
+        float(judged.estimate.error),
+        np.asarray(judged.contributions),
         found.evaluations,
         time.perf_counter() - began,
         functools.partial(best_random, worth, posterior, q, waiting, seed, ground),
@@ -178,10 +172,10 @@ def chosen_otherwise(  # noqa: PLR0913
     """The proposal of a pool that climbs no single integrand: what it is worth is its expected best outcome."""
     best = SimpleRegret()
     with jax.enable_x64(True):
-        judged, contributions = judge(best, posterior, pool, pending)
+        judged = judge(best, posterior, pool, pending)
     random = functools.partial(best_random, best, posterior, len(pool), pending, seed, domain)
-    seconds = time.perf_counter() - began
-    return Proposal(pool, float(judged.value), float(judged.error), contributions, evaluations, seconds, random)
+    value, error, contributions = *(float(x) for x in judged.estimate), np.asarray(judged.contributions)
+    return Proposal(pool, value, error, contributions, evaluations, time.perf_counter() - began, random)
 
 
 def otherwise_ahead(posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"]) -> None:
@@ -238,18 +232,29 @@ def _climbable(integrand: Any) -> Any:
     return integrand
 
 
-def _within_reach(integrand: Any, posterior: Posterior, domain: Domain | None, seed: int) -> Any:
-    """The same improvement over a lower threshold, one that the most promising point exceeds one time in six.
+def _idle(integrand: Any, judged: Judged) -> Bool[np.ndarray, " q"]:
+    """Which points add nothing to an improvement beside those before them. They could be anywhere."""
+    if not isinstance(integrand, ExpectedImprovement | ProbabilityOfImprovement):
+        return np.zeros(len(judged.gains), bool)
+    return np.asarray(judged.gains <= IDLE * judged.estimate.value)
 
-    Nothing but a number changes, so the search's programs are those that are there already.
+
+def _reseated(
+    found: Found,
+    idle: Bool[np.ndarray, " q"],
+    pending: Float[np.ndarray, "w d"],
+    search: Callable[..., Found],
+    *,
+    whole: bool,
+) -> Found:
+    """The pool with its idle points where another search, with the others pending, finds something for them.
+
+    On the whole cube that is asked for as many points as the pool has, of which the first are taken, so that one
+    program does for any number of them.
     """
-    if domain is None:
-        filling = evenly(posterior, spread(CANDIDATES, posterior.dimension, seed))
-    else:
-        filling = domain.sample(CANDIDATES, seed)
-    normal = posterior(np.concatenate([filling, near_best(posterior, CANDIDATES, seed)]))
-    reach = np.max(normal.mean + np.sqrt(np.maximum(np.diagonal(normal.covariance), 0.0)))
-    return dataclasses.replace(integrand, threshold=float(min(reach, integrand.threshold)))
+    kept, count = found.pool[~idle], int(idle.sum())
+    other = search(len(idle) if whole else count, np.concatenate([pending, kept]))
+    return Found(np.concatenate([kept, other.pool[:count]]), found.evaluations + other.evaluations)
 
 
 def _climb(  # noqa: PLR0913
@@ -306,8 +311,3 @@ def _distinct(found: Found, pending: Float[np.ndarray, "w d"], seed: int, replic
                 fresh = next(spare)
             pool[i] = fresh
     return Found(pool, found.evaluations)
-
-
-def _nothing(integrand: MaxType) -> Any:
-    """What an empty pool is worth: 0 for improvements, minus infinity for values."""
-    return {ExpectedImprovement: 0.0, ProbabilityOfImprovement: 0.0}.get(type(integrand), -np.inf)
