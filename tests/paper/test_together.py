@@ -3,11 +3,12 @@
 import dataclasses
 import threading
 
+import jax
 import numpy as np
 import pytest
 
 import poolwise as pw
-from poolwise.paper import choosing, crowd, crowd_choosing, tables, tasks, together
+from poolwise.paper import choosing, crowd, crowd_choosing, crowd_default, tables, tasks, together
 from poolwise.paper.figure2 import figure2
 from poolwise.paper.meeting import side_by_side
 from poolwise.paper.settings import QUICK, Unit
@@ -38,15 +39,17 @@ def test_pools_are_those_of_each_task_alone(asked, optimizer, evaluations):
         assert np.isclose(choosing.judged(posterior, worth, alone.pool), crowd.judged(asked, choices.pools)[i])
 
 
-@pytest.mark.parametrize("threshold", [0.0, 1.5, 1e3])
-def test_the_default_is_that_of_each_task_alone(asked, threshold):
-    """Also where all points of a pool add nothing, or some, and are chosen again."""
-    worths = crowd.stacked([pw.ExpectedImprovement(threshold)] * 2)
-    again = dataclasses.replace(asked, worths=worths)
+def test_the_default_is_that_of_each_task_alone(asked):
+    """Where all points of a pool add nothing and are chosen again, and where some do."""
+    goals = [pw.ExpectedImprovement(1e3), pw.ExpectedImprovement(3.5)]
+    again = dataclasses.replace(asked, worths=crowd.stacked(goals))
     choices = crowd_choosing.choose("default", again, QUICK, None)
-    for i, seed in enumerate(asked.seeds):
+    with jax.enable_x64(True):
+        found = crowd_default.idle_points(again, crowd_default.proposed(again, QUICK)[0])
+    assert [3, 2] == found.sum(axis=1).tolist()
+    for i, (goal, seed) in enumerate(zip(goals, asked.seeds, strict=True)):
         posterior = tasks.prior(QUICK).condition(asked.beliefs.X[i], asked.beliefs.y[i])
-        alone = pw.propose(posterior, pw.ExpectedImprovement(threshold), QUICK.q, seed=seed)
+        alone = pw.propose(posterior, goal, QUICK.q, seed=seed)
 
         np.testing.assert_allclose(alone.pool, choices.pools[i], atol=1e-5)
         assert alone.evaluations == choices.evaluations[i]

@@ -22,14 +22,17 @@ from poolwise.paper.settings import Setup
 from poolwise.pool.ascent import RACE, SAMPLED, Ascent, Beginning, Found, _advance, _begin, _climb, _first_states
 from poolwise.pool.joint import GeneralObjective
 from poolwise.pool.judge import FRESH, FRESH_SEED, Judged, _judge_max
-from poolwise.pool.proposal import IDLE, _distinct
+from poolwise.pool.proposal import _distinct, nothing
 from poolwise.pool.starts import Room, around_best, candidate_sets
 
 
 def by_default(asked: Ask, setup: Setup, evaluations: int | None) -> tuple[Pools, Int[np.ndarray, " t"]]:
     """What `propose` does by default: of an improvement, points that add nothing are chosen again, in log space."""
-    pools, used = _proposed(asked, setup)
-    if isinstance(asked.worths, ExpectedImprovement | ProbabilityOfImprovement) and (idle := _idle(asked, pools)).any():
+    pools, used = proposed(asked, setup)
+    if (
+        isinstance(asked.worths, ExpectedImprovement | ProbabilityOfImprovement)
+        and (idle := idle_points(asked, pools)).any()
+    ):
         others, again = reseated(asked, pools, idle, setup)
         return others, used + np.where(idle.any(axis=1), again, 0)
     return pools, used
@@ -45,12 +48,12 @@ def reseated(
     return np.stack([np.concatenate([k, p[: setup.q - len(k)]]) for k, p in zip(kept, found, strict=True)]), used
 
 
-def _idle(asked: Ask, pools: Pools) -> Bool[np.ndarray, "t q"]:
+def idle_points(asked: Ask, pools: Pools) -> Bool[np.ndarray, "t q"]:
     """Which points of each pool add nothing beside those before them."""
     z = normals(FRESH, pools.shape[1], seed=FRESH_SEED)
     with jax.enable_x64(True):
         judged = _judged(asked.beliefs.posteriors, asked.worths, pools, z)
-    return np.asarray(judged.gains <= IDLE * judged.estimate.value[:, None])
+    return np.asarray(judged.gains) <= nothing(asked.worths, np.asarray(judged.estimate.value)[:, None])
 
 
 @jax.jit
@@ -61,7 +64,8 @@ def _judged(posteriors: Any, worths: Any, pools: Float[Array, "t q d"], z: Float
     return jax.vmap(one)(posteriors, worths, pools)
 
 
-def _proposed(asked: Ask, setup: Setup) -> tuple[Pools, Int[np.ndarray, " t"]]:
+def proposed(asked: Ask, setup: Setup) -> tuple[Pools, Int[np.ndarray, " t"]]:
+    """Greedy picks and joint ascent of every task, and the evaluations each took."""
     nobody = [np.zeros((0, setup.d))] * len(asked.seeds)
     if asked.max_type:
         worths = [jax.tree.map(lambda leaf, i=i: leaf[i], asked.worths) for i in range(len(asked.seeds))]
@@ -70,7 +74,7 @@ def _proposed(asked: Ask, setup: Setup) -> tuple[Pools, Int[np.ndarray, " t"]]:
     return _apart(asked, pools, nobody), used
 
 
-def _apart(asked: Ask, pools: Pools, pending: Sequence[Float[np.ndarray, "w d"]]) -> Pools:
+def _apart(asked: Ask, pools: Pools, pending: Sequence[Float[np.ndarray, "_ d"]]) -> Pools:
     each = zip(pools, pending, asked.seeds, strict=True)
     return np.stack([_distinct(Found(pool, 0), beside, seed, False).pool for pool, beside, seed in each])
 
@@ -93,7 +97,7 @@ def offered_to(asked: Ask, settings: Ascent, q: int) -> tuple[Float[np.ndarray, 
 
 
 def _max_ascent(
-    asked: Ask, worths: Sequence[MaxType], pending: Sequence[Float[np.ndarray, "w d"]], slots: int, setup: Setup
+    asked: Ask, worths: Sequence[MaxType], pending: Sequence[Float[np.ndarray, "_ d"]], slots: int, setup: Setup
 ) -> tuple[Pools, Int[np.ndarray, " t"]]:
     """Pools by an integrand each, beside pending points, of which each task has as many as it likes in its slots."""
     settings = Ascent()

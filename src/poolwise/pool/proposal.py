@@ -236,7 +236,15 @@ def _idle(integrand: Any, judged: Judged) -> Bool[np.ndarray, " q"]:
     """Which points add nothing to an improvement beside those before them. They could be anywhere."""
     if not isinstance(integrand, ExpectedImprovement | ProbabilityOfImprovement):
         return np.zeros(len(judged.gains), bool)
-    return np.asarray(judged.gains <= IDLE * judged.estimate.value)
+    return np.asarray(judged.gains) <= nothing(integrand, np.asarray(judged.estimate.value))
+
+
+def nothing(improvement: Any, value: Float[np.ndarray, "*t"]) -> Float[np.ndarray, "*t"]:
+    """How little a point of a pool of that value may add and be idle.
+
+    Where a probability p is near one little is left to add, so it is a share of p (1 - p).
+    """
+    return np.asarray(IDLE * value * (1.0 - value if isinstance(improvement, ProbabilityOfImprovement) else 1.0))
 
 
 def _reseated(
