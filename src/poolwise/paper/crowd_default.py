@@ -22,7 +22,7 @@ from poolwise.paper.settings import Setup
 from poolwise.pool.ascent import RACE, SAMPLED, Ascent, Beginning, Found, _advance, _begin, _climb, _first_states
 from poolwise.pool.joint import GeneralObjective
 from poolwise.pool.judge import FRESH, FRESH_SEED, Judged, _judge_max
-from poolwise.pool.proposal import _distinct, nothing
+from poolwise.pool.proposal import _distinct, incumbent, nothing
 from poolwise.pool.starts import Room, around_best, candidate_sets
 
 
@@ -44,7 +44,9 @@ def reseated(
     """The pools with idle points where log expected improvement is highest beside the others, as `propose` does it."""
     worths = [LogExpectedImprovement(float(threshold)) for threshold in asked.worths.threshold]
     kept = [pool[~free] for pool, free in zip(pools, idle, strict=True)]
-    found, used = _max_ascent(asked, worths, kept, setup.q, setup)
+    known = zip(kept, asked.beliefs.X, asked.beliefs.y, strict=True)
+    others = [own if len(own) else incumbent(X, y) for own, X, y in known]
+    found, used = _max_ascent(asked, worths, others, setup.q, setup)
     return np.stack([np.concatenate([k, p[: setup.q - len(k)]]) for k, p in zip(kept, found, strict=True)]), used
 
 
@@ -100,16 +102,14 @@ def _max_ascent(
     asked: Ask, worths: Sequence[MaxType], pending: Sequence[Float[np.ndarray, "_ d"]], slots: int, setup: Setup
 ) -> tuple[Pools, Int[np.ndarray, " t"]]:
     """Pools by an integrand each, beside pending points, of which each task has as many as it likes in its slots."""
-    settings = Ascent()
+    settings = Ascent(polish=0) if slots else Ascent()  # beside others only picks are made
     offered, chance = offered_to(asked, settings, setup.q)
     samples = settings.samples * (2 if isinstance(worths[0], ProbabilityOfImprovement) else 1)
     rooms = [_room(own, slots, setup.q, samples, seed) for own, seed in zip(pending, asked.seeds, strict=True)]
     room = Room(*(np.stack(part) for part in zip(*rooms, strict=True)))
     with jax.enable_x64(True):
         ended = _ascended(asked.beliefs.posteriors, stacked(worths), room, offered, chance, settings)
-    pools, used, greedy, values = (np.asarray(part) for part in ended)
-    unseen = np.array([worth.unseen(float(value)) for worth, value in zip(worths, values, strict=True)])
-    return _apart(asked, np.where(unseen[:, None, None], greedy, pools), pending), used
+    return _apart(asked, np.asarray(ended[0]), pending), np.asarray(ended[1])
 
 
 def _room(pending: Float[np.ndarray, "w d"], slots: int, q: int, samples: int, seed: int) -> Room:
@@ -128,19 +128,18 @@ def _ascended(  # noqa: PLR0913
     offered: Float[Array, "t q c d"],
     chance: Float[Array, "t s c"],
     settings: Ascent,
-) -> tuple[Float[Array, "t q d"], Int[Array, " t"], Float[Array, "t q d"], Float[Array, " t"]]:
-    """The pools, the evaluations, the greedy pools that they came from, and the values of the pools."""
-
+) -> tuple[Float[Array, "t q d"], Int[Array, " t"]]:
     def one(posterior: Posterior, worth: MaxType, room: Room, offered: Any, chance: Any) -> tuple[Any, ...]:
         objective, beginning, spent = _begin(posterior, worth, *room, offered, settings.rounds, starts=settings.starts)
+        if not settings.polish:
+            return beginning.pool, spent
         states = _first_states(objective, beginning, chance, lanes=settings.lanes)
-        pool, used, value = _polished(settings, objective, states, spent)
-        return pool, used, beginning.pool, value
+        return _polished(settings, objective, states, spent)
 
     return jax.vmap(one)(posteriors, worths, room, offered, chance)
 
 
-def _polished(settings: Ascent, objective: Any, states: list[Any], spent: Int[Array, ""]) -> tuple[Any, Any, Any]:
+def _polished(settings: Ascent, objective: Any, states: list[Any], spent: Int[Array, ""]) -> tuple[Any, Any]:
     """A short climb of every lane, then the leader alone; as a part of a program."""
     lanes = jax.tree.map(lambda *leaves: jnp.concatenate(leaves) if leaves[0].ndim else leaves[0], *states)
     raced = _advance(objective, lanes, min(RACE, settings.polish))
@@ -148,7 +147,7 @@ def _polished(settings: Ascent, objective: Any, states: list[Any], spent: Int[Ar
     leader = jax.tree.map(lambda leaf: leaf[first][None] if leaf.ndim else leaf, raced)
     end = _advance(objective, leader, settings.polish - leader.rounds)
     used = spent + jnp.sum(raced.evaluations) + end.evaluations[0] - leader.evaluations[0]
-    return end.points.reshape(-1, objective.dimension), used, end.values[0]
+    return end.points.reshape(-1, objective.dimension), used
 
 
 GENERAL = Ascent(4 * OUTER, candidates=64, starts=4, polish=20)  # as `choosing` has it for entropy search
@@ -201,6 +200,6 @@ def _joined(
     def one(posterior: Posterior, worth: Any, z: Any, pool: Any, offered: Any) -> tuple[Any, Any]:
         objective, (points, values, chance) = objective_of(posterior, worth, z), offered
         states = _first_states(objective, Beginning(pool, points, values), chance, GENERAL.lanes)
-        return _polished(GENERAL, objective, states, jnp.zeros((), int))[:2]
+        return _polished(GENERAL, objective, states, jnp.zeros((), int))
 
     return jax.vmap(one)(posteriors, worths, z, pools, offered)

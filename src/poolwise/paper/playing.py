@@ -80,8 +80,8 @@ def _warm_up(unit: Unit, posterior: pw.Posterior, worth: Any, setup: Setup, eval
     few = evaluations if unit.optimizer in ("random", "default") else setup.starts_of(unit.acquisition)
     seconds = choosing.choose(unit.optimizer, posterior, worth, setup, evaluations=few, seed=0).seconds
     if unit.optimizer == "default" and unit.acquisition in ("ei", "pi") and not setup.quick:  # as for idle points
-        for pending in (None, posterior.X[:1]):
-            pw.propose(posterior, pw.LogExpectedImprovement(worth.threshold), setup.q, pending=pending)
+        picks, logs = pw.Ascent(polish=0), pw.LogExpectedImprovement(worth.threshold)
+        pw.propose(posterior, logs, setup.q, pending=posterior.X[:1], maximizer=picks)
     return seconds
 
 

@@ -43,8 +43,9 @@ class Ascent:
 
     Each greedy pick scores `candidates` points and climbs from the best `starts` of them for `rounds` rounds. The pool
     that results, and the best `lanes - 1` of a few pools sampled from the acquisition function, then climb as wholes
-    for `polish` rounds. Base samples are fixed: `samples` for the last climb, a fourth of them for what comes before.
-    A probability near one rests on the few samples that miss, so it takes twice as many, and all of them throughout.
+    for `polish` rounds; with none, the picks are the pool. Base samples are fixed: `samples` for the last climb, a
+    fourth of them for what comes before. A probability near one rests on the few samples that miss, so it takes twice
+    as many, and all of them throughout.
     """
 
     samples: int = 1024
@@ -151,8 +152,11 @@ def search(  # noqa: PLR0913
         room = _room(integrand, q, pending, samples, seed)
         starts = min(settings.starts, settings.candidates)
         given = posterior, integrand, *room, offered, settings.rounds
-        _make_ahead(given, chance, starts, settings.lanes)
+        if settings.polish:
+            _make_ahead(given, chance, starts, settings.lanes)
         objective, beginning, spent = _begin(*given, starts=starts)
+        if not settings.polish:
+            return Found(np.asarray(beginning.pool), int(spent))
         states = _first_states(objective, beginning, chance, lanes=settings.lanes)
         found = _polished(settings, objective, states, int(spent), limit=limit)
         return Found(np.asarray(beginning.pool), found.evaluations) if integrand.unseen(found.value) else found

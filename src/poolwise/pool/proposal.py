@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import time
@@ -31,6 +32,7 @@ from poolwise.pool.starts import evenly, marginal_pools, near_best, spread
 log = logging.getLogger(__name__)
 
 IDLE = 1e-3  # of a pool's value: a point that adds less to those before it adds nothing
+SURE = 0.99  # a probability of improvement that needs no more
 STARTS = 32  # pools that other maximizers start from, as in the paper
 NOISE_FLOOR = 1e-6  # relative to the kernel's variance: with less noise the inverse is too coarse to search with
 
@@ -114,7 +116,8 @@ def propose(  # noqa: PLR0913
         judged = judge(worth, posterior, found.pool, waiting)
         if (idle := _idle(worth, judged)).any() and isinstance(maximizer, Ascent) and limit == Budget():
             logs = LogExpectedImprovement(worth.threshold, float(posterior.process.kernel.amplitude))
-            found = _reseated(found, idle, waiting, functools.partial(search, logs), whole=ground is None)
+            picks = functools.partial(search, logs, maximizer=dataclasses.replace(maximizer, polish=0))
+            found = _reseated(found, idle, waiting, picks, posterior, whole=ground is None)
             judged = judge(worth, posterior, found.pool, waiting)
         if idle.all():
             log.warning("propose: no base sample improves anywhere; LogExpectedImprovement has a slope there")
@@ -242,27 +245,39 @@ def _idle(integrand: Any, judged: Judged) -> Bool[np.ndarray, " q"]:
 def nothing(improvement: Any, value: Float[np.ndarray, "*t"]) -> Float[np.ndarray, "*t"]:
     """How little a point of a pool of that value may add and be idle.
 
-    Where a probability p is near one little is left to add, so it is a share of p (1 - p).
+    Where a probability p is high less is left to add, so it is a share of p (1 - p); where it is all but one the pool
+    is as good as can be, and nobody is idle.
     """
-    return np.asarray(IDLE * value * (1.0 - value if isinstance(improvement, ProbabilityOfImprovement) else 1.0))
+    if not isinstance(improvement, ProbabilityOfImprovement):
+        return np.asarray(IDLE * value)
+    return np.where(value < SURE, IDLE * value * (1.0 - value), -1.0)
 
 
-def _reseated(
+def _reseated(  # noqa: PLR0913
     found: Found,
     idle: Bool[np.ndarray, " q"],
     pending: Float[np.ndarray, "w d"],
-    search: Callable[..., Found],
+    picks: Callable[..., Found],
+    posterior: Posterior,
     *,
     whole: bool,
 ) -> Found:
-    """The pool with its idle points where another search, with the others pending, finds something for them.
+    """The pool with its idle points where `picks`, with the others pending, find something for them.
 
-    On the whole cube that is asked for as many points as the pool has, of which the first are taken, so that one
-    program does for any number of them.
+    On the whole cube they are as many as the pool has, of which the first are taken, and where nobody else is pending
+    it is the best observation, which adds nothing: so one program does for any number of idle points.
     """
     kept, count = found.pool[~idle], int(idle.sum())
-    other = search(len(idle) if whole else count, np.concatenate([pending, kept]))
+    others = np.concatenate([pending, kept])
+    if whole and not len(others):
+        others = incumbent(posterior.X, posterior.y)
+    other = picks(len(idle) if whole else count, others)
     return Found(np.concatenate([kept, other.pool[:count]]), found.evaluations + other.evaluations)
+
+
+def incumbent(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> Float[np.ndarray, "1 d"]:
+    """The best observation's place."""
+    return np.asarray(X[[int(np.argmax(y))]])
 
 
 def _climb(  # noqa: PLR0913
