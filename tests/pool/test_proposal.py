@@ -11,7 +11,7 @@ import pytest
 
 import poolwise as pw
 from poolwise.pool.judge import judge
-from poolwise.pool.proposal import IDLE
+from poolwise.pool.proposal import IDLE, nothing
 
 RNG = np.random.default_rng(3)
 X = RNG.random((24, 2))
@@ -153,20 +153,40 @@ def exact_log_improvement(posterior, pool, threshold):
 
 
 def test_points_that_add_nothing_go_where_something_may_be():
-    """Only the hill improves, and two points on it do all of it: the others would stand anywhere."""
+    """Four points hold all of a probability; the other two are chosen again, for how much more there may be."""
     posterior = pw.GaussianProcess(pw.Matern52(0.15), noise=1e-6).condition([[0.2], [0.22], [0.8]], [0.0, 0.9, -2.0])
-    goal, six = pw.ProbabilityOfImprovement(0.92), 6
-    none_said = pw.propose(posterior, goal, six, budget=pw.Budget(10**9))
-    found = pw.propose(posterior, goal, six)
-    before = judged(goal, posterior, none_said.pool)
-    idle = before.gains <= IDLE * before.estimate.value
+    goal = pw.ProbabilityOfImprovement(2.5)
+    before, after = pw.propose(posterior, goal, 6, budget=pw.Budget(10**9)), pw.propose(posterior, goal, 6)
+    kept = judged(goal, posterior, before.pool).gains > nothing(goal, np.asarray(before.value))
+    logs = [
+        pw.expectation(pw.LogExpectedImprovement(2.5), posterior, found.pool, samples=2**12).value
+        for found in (before, after)
+    ]
 
-    assert 0 < idle.sum() < six
-    np.testing.assert_array_equal(none_said.pool[~idle], found.pool[: six - idle.sum()])
-    assert found.value >= none_said.value * (1 - six * IDLE)
-    moved = [exact_log_improvement(posterior, pool[:, None], 0.92) for pool in found.pool[six - idle.sum() :]]
-    stood = [exact_log_improvement(posterior, pool[:, None], 0.92) for pool in none_said.pool[idle]]
-    assert np.mean(moved) > np.mean(stood)
+    assert 0 < kept.sum() < 6
+    np.testing.assert_array_equal(before.pool[kept], after.pool[: kept.sum()])
+    assert after.value >= before.value * (1 - 6 * IDLE)
+    assert logs[1] > logs[0]
+
+
+@pytest.mark.parametrize("value", [0.995, 1.0])
+def test_nobody_is_idle_where_improvement_is_all_but_sure(value):
+    """What a point adds to a probability near one is small, and still what is left to be had."""
+    assert nothing(pw.ProbabilityOfImprovement(0.0), np.asarray(value)) < 0
+    assert nothing(pw.ExpectedImprovement(0.0), np.asarray(value)) == IDLE * value
+
+
+def test_a_point_that_adds_nothing_to_pending_ones_is_no_alarm(caplog):
+    """Pending points cover the only hill: one more adds next to nothing, but there is improvement."""
+    posterior = pw.GaussianProcess(pw.Matern52(0.15), noise=1e-6).condition([[0.2], [0.22], [0.8]], [0.0, 0.9, -2.0])
+    goal, hill = pw.ExpectedImprovement(1.0), np.linspace(0.25, 0.45, 16)[:, None]
+    with caplog.at_level(logging.WARNING, logger="poolwise"):
+        found = pw.propose(posterior, goal, 1, pending=hill)
+        alone = pw.propose(posterior, goal, 1, pending=hill, budget=pw.Budget(10**9))
+
+    assert judged(goal, posterior, alone.pool, hill).gains <= IDLE * alone.value
+    assert found.pool != pytest.approx(alone.pool, abs=0.01)
+    assert not caplog.records
 
 
 def test_gains_add_up_to_the_value_and_exceed_what_leaving_out_loses(posterior):
@@ -229,7 +249,7 @@ def test_bad_input_is_named(posterior, change, named):
 WRONG_TYPES = """
 import poolwise as pw
 from poolwise.pool.judge import judge
-from poolwise.pool.proposal import IDLE
+from poolwise.pool.proposal import IDLE, nothing
 posterior = pw.GaussianProcess(pw.Matern52(0.4), noise=1e-4).condition([[0.1], [0.6]], [0.0, 1.0])
 goal = pw.ExpectedImprovement(1.0)
 for named, call in {

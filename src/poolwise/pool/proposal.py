@@ -114,13 +114,14 @@ def propose(  # noqa: PLR0913
         judge_ahead(worth, posterior, q, waiting)
         found = search(worth, q, waiting, limit=limit, began=began)
         judged = judge(worth, posterior, found.pool, waiting)
-        if (idle := _idle(worth, judged)).any() and isinstance(maximizer, Ascent) and limit == Budget():
+        idle = _idle(worth, judged)
+        if idle.all() and not judged.estimate.value > 0:
+            log.warning("propose: no base sample improves anywhere; LogExpectedImprovement has a slope there")
+        if idle.any() and isinstance(maximizer, Ascent) and limit == Budget():
             logs = LogExpectedImprovement(worth.threshold, float(posterior.process.kernel.amplitude))
             picks = functools.partial(search, logs, maximizer=dataclasses.replace(maximizer, polish=0))
             found = _reseated(found, idle, waiting, picks, posterior, whole=ground is None)
             judged = judge(worth, posterior, found.pool, waiting)
-        if idle.all():
-            log.warning("propose: no base sample improves anywhere; LogExpectedImprovement has a slope there")
         value = float(judged.estimate.value)
         if not np.isfinite(value):
             log.warning("propose: the integrand's value at the pool is %s; its search had nothing to climb", value)
