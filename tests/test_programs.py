@@ -96,7 +96,7 @@ kept.write = lambda path, *rest: (traced.append(path), write(path, *rest))
 X = np.random.default_rng(0).random((9, 2))
 belief = pw.fit(X, X.sum(axis=1))
 settings = pw.Ascent(samples=64, candidates=16, starts=2, rounds=2, polish=2)
-pool = pw.propose(belief, pw.ExpectedImprovement(1.0), q=2, maximizer=settings).pool
+pool = pw.propose(belief, pw.UpperConfidenceBound(), q=2, maximizer=settings).pool
 print(len(traced), pool.tobytes().hex())
 """
 
