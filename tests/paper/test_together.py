@@ -45,7 +45,7 @@ def test_the_default_is_that_of_each_task_alone(asked):
     again = dataclasses.replace(asked, worths=crowd.stacked(goals))
     choices = crowd_choosing.choose("default", again, QUICK, None)
     with jax.enable_x64(True):
-        found = crowd_default.idle_points(again, crowd_default.proposed(again, QUICK)[0])
+        found = crowd_default.idle_of(again, crowd_default.proposed(again, QUICK)[0])
     assert [3, 2] == found.sum(axis=1).tolist()
     for i, (goal, seed) in enumerate(zip(goals, asked.seeds, strict=True)):
         posterior = tasks.prior(QUICK).condition(asked.beliefs.X[i], asked.beliefs.y[i])

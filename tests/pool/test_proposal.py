@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import poolwise as pw
-from poolwise.pool.judge import judge
-from poolwise.pool.proposal import IDLE, nothing
+from poolwise.acquisition.expectation import Estimate
+from poolwise.pool.idle import IDLE, idle_points
+from poolwise.pool.judge import Judged, judge
 
 RNG = np.random.default_rng(3)
 X = RNG.random((24, 2))
@@ -157,7 +158,7 @@ def test_points_that_add_nothing_go_where_something_may_be():
     posterior = pw.GaussianProcess(pw.Matern52(0.15), noise=1e-6).condition([[0.2], [0.22], [0.8]], [0.0, 0.9, -2.0])
     goal = pw.ProbabilityOfImprovement(2.5)
     before, after = pw.propose(posterior, goal, 6, budget=pw.Budget(10**9)), pw.propose(posterior, goal, 6)
-    kept = judged(goal, posterior, before.pool).gains > nothing(goal, np.asarray(before.value))
+    kept = ~idle_points(goal, judged(goal, posterior, before.pool))
     logs = [
         pw.expectation(pw.LogExpectedImprovement(2.5), posterior, found.pool, samples=2**12).value
         for found in (before, after)
@@ -169,11 +170,21 @@ def test_points_that_add_nothing_go_where_something_may_be():
     assert logs[1] > logs[0]
 
 
-@pytest.mark.parametrize("value", [0.995, 1.0])
-def test_nobody_is_idle_where_improvement_is_all_but_sure(value):
-    """What a point adds to a probability near one is small, and still what is left to be had."""
-    assert nothing(pw.ProbabilityOfImprovement(0.0), np.asarray(value)) < 0
-    assert nothing(pw.ExpectedImprovement(0.0), np.asarray(value)) == IDLE * value
+@pytest.mark.parametrize(
+    ("goal", "value", "idle"),
+    [
+        (pw.ExpectedImprovement(0.0), 0.9, [True, True, False]),
+        (pw.ExpectedImprovement(0.0), 0.995, [True, True, False]),
+        (pw.ProbabilityOfImprovement(0.0), 0.9, [True, False, False]),
+        (pw.ProbabilityOfImprovement(0.0), 0.995, [False, False, False]),
+        (pw.SimpleRegret(), 0.9, [False, False, False]),
+    ],
+)
+def test_who_is_idle(goal, value, idle):
+    """What a point adds counts beside the value, of a probability beside what is left; a sure one has nobody idle."""
+    gains = np.array([0.0, 2e-4, 2e-3])
+
+    assert idle == idle_points(goal, Judged(Estimate(value, 0.0), gains, gains)).tolist()
 
 
 def test_a_point_that_adds_nothing_to_pending_ones_is_no_alarm(caplog):
@@ -248,8 +259,8 @@ def test_bad_input_is_named(posterior, change, named):
 
 WRONG_TYPES = """
 import poolwise as pw
-from poolwise.pool.judge import judge
-from poolwise.pool.proposal import IDLE, nothing
+from poolwise.pool.idle import IDLE, idle_points
+from poolwise.pool.judge import Judged, judge
 posterior = pw.GaussianProcess(pw.Matern52(0.4), noise=1e-4).condition([[0.1], [0.6]], [0.0, 1.0])
 goal = pw.ExpectedImprovement(1.0)
 for named, call in {

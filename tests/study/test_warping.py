@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,18 @@ def test_a_power_of_one_changes_nothing():
     z = np.array([-3.0, 0.0, 2.5])
 
     assert warp(z, 1.0) == pytest.approx(z, abs=1e-15)
+
+
+def test_the_likely_power_is_the_best_of_many_by_itself():
+    """Compared one by one, with the likelihood written out."""
+    z = np.random.default_rng(2).exponential(size=40) - 1
+
+    def likelihood(power):
+        sample = warp(z, power)
+        return scipy.stats.norm(*scipy.stats.norm.fit(sample)).logpdf(sample).sum() + log_slope(z, power).sum()
+
+    one_by_one = np.linspace(LOWEST, HIGHEST, 61)
+    assert likely_power(z) == one_by_one[np.argmax([likelihood(power) for power in one_by_one])]
 
 
 def test_likely_powers():

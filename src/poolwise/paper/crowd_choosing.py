@@ -22,6 +22,7 @@ from poolwise.paper.crowd_default import GENERAL, by_default, offered_to, picked
 from poolwise.paper.meeting import side_by_side
 from poolwise.paper.screening import best_pools_of_all
 from poolwise.paper.settings import Setup
+from poolwise.pool.idle import IMPROVEMENTS
 from poolwise.pool.proposal import STARTS
 
 
@@ -150,6 +151,6 @@ def rehearse(optimizer: str, asked: Ask, setup: Setup, evaluations: int | None) 
         with ThreadPoolExecutor(compilers()) as threads:
             list(threads.map(pick, range(setup.q)))
     found = choose(optimizer, asked, setup, evaluations)
-    if optimizer == "default" and isinstance(asked.worths, pw.ExpectedImprovement | pw.ProbabilityOfImprovement):
+    if optimizer == "default" and isinstance(asked.worths, IMPROVEMENTS):
         reseated(asked, found.pools, np.ones(found.pools.shape[:2], bool), setup)
     return time.perf_counter() - began

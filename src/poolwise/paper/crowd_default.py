@@ -13,26 +13,24 @@ from jaxtyping import Array, Bool, Float, Int
 
 from poolwise.acquisition.base_samples import normals
 from poolwise.acquisition.expectation import Base
-from poolwise.acquisition.integrand import ExpectedImprovement, MaxType, ProbabilityOfImprovement
+from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement
 from poolwise.acquisition.log_space import LogExpectedImprovement
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.paper.choosing import OUTER
 from poolwise.paper.crowd import Ask, Pools, normals_of, objective_of, stacked
 from poolwise.paper.settings import Setup
 from poolwise.pool.ascent import RACE, SAMPLED, Ascent, Beginning, Found, _advance, _begin, _climb, _first_states
+from poolwise.pool.idle import IMPROVEMENTS, idle_points, incumbent
 from poolwise.pool.joint import GeneralObjective
 from poolwise.pool.judge import FRESH, FRESH_SEED, Judged, _judge_max
-from poolwise.pool.proposal import _distinct, incumbent, nothing
+from poolwise.pool.proposal import _distinct
 from poolwise.pool.starts import Room, around_best, candidate_sets
 
 
 def by_default(asked: Ask, setup: Setup, evaluations: int | None) -> tuple[Pools, Int[np.ndarray, " t"]]:
     """What `propose` does by default: of an improvement, points that add nothing are chosen again, in log space."""
     pools, used = proposed(asked, setup)
-    if (
-        isinstance(asked.worths, ExpectedImprovement | ProbabilityOfImprovement)
-        and (idle := idle_points(asked, pools)).any()
-    ):
+    if isinstance(asked.worths, IMPROVEMENTS) and (idle := idle_of(asked, pools)).any():
         others, again = reseated(asked, pools, idle, setup)
         return others, used + np.where(idle.any(axis=1), again, 0)
     return pools, used
@@ -50,12 +48,12 @@ def reseated(
     return np.stack([np.concatenate([k, p[: setup.q - len(k)]]) for k, p in zip(kept, found, strict=True)]), used
 
 
-def idle_points(asked: Ask, pools: Pools) -> Bool[np.ndarray, "t q"]:
+def idle_of(asked: Ask, pools: Pools) -> Bool[np.ndarray, "t q"]:
     """Which points of each pool add nothing beside those before them."""
     z = normals(FRESH, pools.shape[1], seed=FRESH_SEED)
     with jax.enable_x64(True):
         judged = _judged(asked.beliefs.posteriors, asked.worths, pools, z)
-    return np.asarray(judged.gains) <= nothing(asked.worths, np.asarray(judged.estimate.value)[:, None])
+    return idle_points(asked.worths, judged)
 
 
 @jax.jit

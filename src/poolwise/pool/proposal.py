@@ -13,11 +13,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from poolwise import checks
 from poolwise.acquisition.expectation import as_pytree, check_integrand
-from poolwise.acquisition.integrand import ExpectedImprovement, MaxType, ProbabilityOfImprovement, SimpleRegret
+from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement, SimpleRegret
 from poolwise.acquisition.log_space import LogExpectedImprovement
 from poolwise.belief.gaussian_process import GaussianProcess, Posterior
 from poolwise.checks import Numbers
@@ -25,14 +25,13 @@ from poolwise.errors import InputError
 from poolwise.maximizers.climb import Budget, Maximizer
 from poolwise.pool.ascent import Ascent, Found, Limit, general_objective, max_objective, search
 from poolwise.pool.domain import APART, Domain, Rules, ground_of
-from poolwise.pool.judge import Judged, best_random, judge, judge_ahead
+from poolwise.pool.idle import idle_points, reseated
+from poolwise.pool.judge import best_random, judge, judge_ahead
 from poolwise.pool.picks import search_domain
 from poolwise.pool.starts import evenly, marginal_pools, near_best, spread
 
 log = logging.getLogger(__name__)
 
-IDLE = 1e-3  # of a pool's value: a point that adds less to those before it adds nothing
-SURE = 0.99  # a probability of improvement that needs no more
 STARTS = 32  # pools that other maximizers start from, as in the paper
 NOISE_FLOOR = 1e-6  # relative to the kernel's variance: with less noise the inverse is too coarse to search with
 
@@ -86,8 +85,9 @@ def propose(  # noqa: PLR0913
     `Ascent()`, greedy and then joint, or any other maximizer on the whole pool at once. `budget` limits evaluations or
     seconds (greedy picks are always made); `deadline` is a limit in seconds, after which the best pool so far is
     returned; the first call of its kind also compiles, which no deadline ends.
-    Points differ from each other and from pending ones, unless `replicate` is set. The same arguments give the same
-    pool, unless a clock ends the search.
+    Points differ from each other and from pending ones, unless `replicate` is set. Of an improvement, points that add
+    nothing to the others are chosen again by its logarithm, if `Ascent` searches without a limit. The same arguments
+    give the same pool, unless a clock ends the search.
 
     >>> from poolwise import ExpectedImprovement, GaussianProcess, Matern52
     >>> posterior = GaussianProcess(Matern52(0.3), noise=1e-4).condition([[0.2], [0.6]], [0.0, 1.0])
@@ -114,13 +114,13 @@ def propose(  # noqa: PLR0913
         judge_ahead(worth, posterior, q, waiting)
         found = search(worth, q, waiting, limit=limit, began=began)
         judged = judge(worth, posterior, found.pool, waiting)
-        idle = _idle(worth, judged)
+        idle = idle_points(worth, judged)
         if idle.all() and not judged.estimate.value > 0:
             log.warning("propose: no base sample improves anywhere; LogExpectedImprovement has a slope there")
         if idle.any() and isinstance(maximizer, Ascent) and limit == Budget():
             logs = LogExpectedImprovement(worth.threshold, float(posterior.process.kernel.amplitude))
             picks = functools.partial(search, logs, maximizer=dataclasses.replace(maximizer, polish=0))
-            found = _reseated(found, idle, waiting, picks, posterior, whole=ground is None)
+            found = reseated(found, idle, waiting, picks, posterior, whole=ground is None)
             judged = judge(worth, posterior, found.pool, waiting)
         value = float(judged.estimate.value)
         if not np.isfinite(value):
@@ -234,51 +234,6 @@ def _climbable(integrand: Any) -> Any:
     if isinstance(integrand, ProbabilityOfImprovement) and integrand.temperature is None:
         return ProbabilityOfImprovement(integrand.threshold, spread=integrand.spread)
     return integrand
-
-
-def _idle(integrand: Any, judged: Judged) -> Bool[np.ndarray, " q"]:
-    """Which points add nothing to an improvement beside those before them. They could be anywhere."""
-    if not isinstance(integrand, ExpectedImprovement | ProbabilityOfImprovement):
-        return np.zeros(len(judged.gains), bool)
-    return np.asarray(judged.gains) <= nothing(integrand, np.asarray(judged.estimate.value))
-
-
-def nothing(improvement: Any, value: Float[np.ndarray, "*t"]) -> Float[np.ndarray, "*t"]:
-    """How little a point of a pool of that value may add and be idle.
-
-    Where a probability p is high less is left to add, so it is a share of p (1 - p); where it is all but one the pool
-    is as good as can be, and nobody is idle.
-    """
-    if not isinstance(improvement, ProbabilityOfImprovement):
-        return np.asarray(IDLE * value)
-    return np.where(value < SURE, IDLE * value * (1.0 - value), -1.0)
-
-
-def _reseated(  # noqa: PLR0913
-    found: Found,
-    idle: Bool[np.ndarray, " q"],
-    pending: Float[np.ndarray, "w d"],
-    picks: Callable[..., Found],
-    posterior: Posterior,
-    *,
-    whole: bool,
-) -> Found:
-    """The pool with its idle points where `picks`, with the others pending, find something for them.
-
-    On the whole cube they are as many as the pool has, of which the first are taken, and where nobody else is pending
-    it is the best observation, which adds nothing: so one program does for any number of idle points.
-    """
-    kept, count = found.pool[~idle], int(idle.sum())
-    others = np.concatenate([pending, kept])
-    if whole and not len(others):
-        others = incumbent(posterior.X, posterior.y)
-    other = picks(len(idle) if whole else count, others)
-    return Found(np.concatenate([kept, other.pool[:count]]), found.evaluations + other.evaluations)
-
-
-def incumbent(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> Float[np.ndarray, "1 d"]:
-    """The best observation's place."""
-    return np.asarray(X[[int(np.argmax(y))]])
 
 
 def _climb(  # noqa: PLR0913

@@ -15,8 +15,10 @@ LOWEST, HIGHEST = -2.0, 4.0  # powers; beyond them one side is all but flat
 STEPS = 61  # powers that are compared
 NO_POWER = 1e-9  # below it a power is a logarithm
 
+Power = float | Float[np.ndarray, "s 1"]  # one, or a column of them
 
-def warp(z: Float[np.ndarray, "*n"], power: float) -> Float[np.ndarray, "*n"]:
+
+def warp(z: Float[np.ndarray, "*n"], power: Power) -> Float[np.ndarray, "*r"]:
     """g(z)."""
     return np.where(z >= 0, _grown(np.maximum(z, 0.0), power), -_grown(np.maximum(-z, 0.0), 2.0 - power))
 
@@ -26,24 +28,22 @@ def unwarp(g: Float[np.ndarray, "*n"], power: float) -> Float[np.ndarray, "*n"]:
     return np.where(g >= 0, _shrunk(np.maximum(g, 0.0), power), -_shrunk(np.maximum(-g, 0.0), 2.0 - power))
 
 
-def log_slope(z: Float[np.ndarray, "*n"], power: float) -> Float[np.ndarray, "*n"]:
+def log_slope(z: Float[np.ndarray, "*n"], power: Power) -> Float[np.ndarray, "*r"]:
     """log g'(z)."""
     return np.where(z >= 0, power - 1.0, 1.0 - power) * np.log1p(np.abs(z))
 
 
 def likely_power(z: Float[np.ndarray, " n"]) -> float:
     """The power after which outcomes are most like a Gaussian sample, by maximum likelihood; all powers at once."""
-    powers, logs = np.linspace(LOWEST, HIGHEST, STEPS), np.log1p(np.abs(z))
-    exponents = np.where(z >= 0, powers[:, None], 2.0 - powers[:, None])
-    flat = np.abs(exponents) < NO_POWER
-    sizes = np.where(flat, logs, np.expm1(exponents * logs) / np.where(flat, 1.0, exponents))
-    spreads = np.maximum(np.std(np.copysign(sizes, z), axis=1), 1e-300)
-    slopes = np.copysign(logs, z).sum() * (powers - 1.0)
-    return float(powers[np.argmax(slopes - len(z) * np.log(spreads))])
+    powers = np.linspace(LOWEST, HIGHEST, STEPS)
+    spreads = np.maximum(np.std(warp(z, powers[:, None]), axis=1), 1e-300)
+    likelihoods = log_slope(z, powers[:, None]).sum(axis=1) - len(z) * np.log(spreads)
+    return float(powers[np.argmax(likelihoods)])
 
 
-def _grown(z: Float[np.ndarray, "*n"], p: float) -> Float[np.ndarray, "*n"]:
-    return np.log1p(z) if abs(p) < NO_POWER else np.expm1(p * np.log1p(z)) / p
+def _grown(z: Float[np.ndarray, "*n"], p: Power) -> Float[np.ndarray, "*r"]:
+    none = np.abs(p) < NO_POWER
+    return np.where(none, np.log1p(z), np.expm1(p * np.log1p(z)) / np.where(none, 1.0, p))
 
 
 def _shrunk(g: Float[np.ndarray, "*n"], p: float) -> Float[np.ndarray, "*n"]:
