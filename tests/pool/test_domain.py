@@ -293,13 +293,14 @@ def test_where_nothing_improves_log_improvement_decides_in_the_domain():
     assert max(hopes[0]) >= np.quantile(hopes[1], 0.95)
 
 
-def test_points_that_add_nothing_find_others_in_a_domain_without_spares():
-    """As many points as the domain has: those that add nothing can only stay, and nobody complains."""
-    posterior, _ = conditioned(2)
-    corners = Grid([0.0, 1.0], [0.0, 1.0])
-    found = pw.propose(posterior, pw.ExpectedImprovement(1e3), 4, domain=corners)
+def test_points_that_add_nothing_stay_in_a_domain_without_spares():
+    """Three corners are known to be bad and add nothing to the fourth; there is nowhere else, and nobody complains."""
+    corners = [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]
+    posterior = pw.GaussianProcess(pw.Matern52(0.2), noise=1e-6).condition(corners[:3], [-5.0] * 3)
+    found = pw.propose(posterior, pw.ExpectedImprovement(0.5), 4, domain=Grid([0.0, 1.0], [0.0, 1.0]))
 
-    assert {(0, 0), (0, 1), (1, 0), (1, 1)} == {tuple(u) for u in found.pool}
+    assert set(corners) == {tuple(u) for u in found.pool}
+    assert [0, 0, 0] == sorted(found.contributions)[:3] and found.value > 0
 
 
 def test_the_outcome_in_the_free_seat_is_not_sampled():
