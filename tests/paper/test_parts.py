@@ -14,6 +14,7 @@ import poolwise as pw
 from poolwise.acquisition.base_samples import normals
 from poolwise.paper import asynchronous, claims, summary, tables, tasks
 from poolwise.paper.asynchronous import durations, horizon
+from poolwise.paper.calibration import MATCHED, matched
 from poolwise.paper.figure2 import selection
 from poolwise.paper.provenance import check_folder
 from poolwise.paper.screening import best_pools
@@ -188,3 +189,21 @@ def test_asynchronous_workers_never_wait(tmp_path, monkeypatch):
     assert third["pending"] == third["ignoring"]
     assert 3 * setup.q == third["pending"][0] == third["synchronous"][0]
     assert third["pending"][1] < third["synchronous"][1]
+
+
+@pytest.mark.parametrize("pools_seconds", [0.01, 0.06])
+def test_equal_runtime_holds_where_costs_grow_faster_than_evaluations(pools_seconds):
+    """Few evaluations and many, on either side of those that are timed first; now and then the machine is busy."""
+    setup, calls = Setup(), []
+
+    def seconds(name, count):
+        return pools_seconds if name == "random" else 0.004 + 8e-6 * count + 1e-9 * count**2
+
+    def timed(name, count, repeat):
+        calls.append(name)
+        return seconds(name, count) * (3 if len(calls) % 5 == 0 else 1), count
+
+    rows = matched(setup, "ei", MATCHED, timed)
+    assert [row["optimizer"] for row in rows] == ["random", *MATCHED]
+    for row in rows[1:]:
+        assert seconds(row["optimizer"], row["evaluations"]) == pytest.approx(pools_seconds, rel=0.1)

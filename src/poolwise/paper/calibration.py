@@ -7,7 +7,6 @@ the processor, which one thread has to itself: on a machine that does nothing el
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -107,25 +106,32 @@ def matched(  # noqa: PLR0913
     repeats: int = REPEATS,
     longest: int = 1024,
 ) -> list[dict[str, Any]]:
-    """Evaluations that take as long as random search, from timed searches; DIRECT's are at most `longest`.
+    """Evaluations that take as long as random search, from timed searches; DIRECT's are at most `longest` at first.
 
-    Each search is timed with few and with more evaluations, over and over in turn, and the fastest of each counts:
-    what else the machine does only adds to a time.
+    Each search is timed with few and with more evaluations, then with as many, and half as many, as should take
+    random search's time, for costs do not grow in proportion.
     """
     pools = setup.pools_of(acquisition)
     steps = {name: 1 if name == "direct" else setup.starts_of(acquisition) for name in optimizers}
-    plan = [("random", pools)]
-    plan += [(name, step * count) for name, step in steps.items() for count in (4, longest if step == 1 else 48)]
-    fastest = dict.fromkeys(plan, (math.inf, 0))
-    for repeat in range(repeats + 1):  # the first compiles
-        for name, count in plan:
-            fastest[name, count] = min(fastest[name, count], timed(name, count, repeat))
-    target = fastest["random", pools][0]
+    counts = {name: (4 * step, longest if step == 1 else 48 * step) for name, step in steps.items()}
+    each: dict[str, float] = {}
+    for _ in range(2):
+        plan = [("random", pools)] + [(name, count) for name, pair in counts.items() for count in dict.fromkeys(pair)]
+        median = _medians(plan, timed, repeats)
+        target = median["random", pools][0]
+        for name, step in steps.items():
+            (early, few), (late, many) = (median[name, count] for count in counts[name])
+            each[name] = max(late - early, 1e-3 * late) / max(many - few, 1)
+            evaluations = max(2, round((few + (target - early) / each[name]) / step)) * step
+            counts[name] = (evaluations // step // 2 * step, evaluations)
     row = {"acquisition": acquisition, "bucket": 0, "optimizer": "random", "evaluations": pools}
     rows = [row | {"seconds_each": target / pools, "target": target}]
-    for name, step in steps.items():
-        (early, few), (late, many) = (fastest[key] for key in plan if key[0] == name)
-        each = max(late - early, 1e-3 * late) / max(many - few, 1)
-        evaluations = max(2, round((few + (target - early) / each) / step)) * step
-        rows.append(row | {"optimizer": name, "evaluations": evaluations, "seconds_each": each, "target": target})
+    for name, (_, evaluations) in counts.items():
+        rows.append(row | {"optimizer": name, "evaluations": evaluations, "seconds_each": each[name], "target": target})
     return rows
+
+
+def _medians(plan: Sequence[tuple[str, int]], timed: Timed, repeats: int) -> dict[tuple[str, int], tuple[float, int]]:
+    """The median of each search's times; searches take turns, so that what else the machine does slows all alike."""
+    turns = [[timed(name, count, repeat) for name, count in plan] for repeat in range(repeats + 1)]
+    return {key: sorted(times)[repeats // 2] for key, times in zip(plan, zip(*turns[1:], strict=True), strict=True)}

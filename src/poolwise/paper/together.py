@@ -27,7 +27,7 @@ from poolwise.paper.processes import Job, progress
 from poolwise.paper.recommending import recommended_to_all
 from poolwise.paper.settings import Setup, Unit
 
-REPEATS = 3  # of each timed search
+REPEATS = 5  # of each timed search
 LONGEST = 128  # evaluations of DIRECT in a timed search
 
 Pair = tuple[str, str]  # an acquisition function and an optimizer
