@@ -20,6 +20,7 @@ from poolwise.paper.processes import Job
 from poolwise.paper.settings import Setup
 
 REPEATS = 7
+NEAR = 1.5  # factor by which the second timing may change the first's count: with few steps a slope is mostly noise
 MATCHED = ("direct", "gradient", "stochastic")
 
 Timed = Callable[[str, int, int], tuple[float, int]]  # optimizer, evaluations, seed -> seconds, evaluations made
@@ -115,14 +116,17 @@ def matched(  # noqa: PLR0913
     steps = {name: 1 if name == "direct" else setup.starts_of(acquisition) for name in optimizers}
     counts = {name: (4 * step, longest if step == 1 else 48 * step) for name, step in steps.items()}
     each: dict[str, float] = {}
-    for _ in range(2):
+    for again in (False, True):
         plan = [("random", pools)] + [(name, count) for name, pair in counts.items() for count in dict.fromkeys(pair)]
         median = _medians(plan, timed, repeats)
         target = median["random", pools][0]
         for name, step in steps.items():
             (early, few), (late, many) = (median[name, count] for count in counts[name])
             each[name] = max(late - early, 1e-3 * late) / max(many - few, 1)
-            evaluations = max(2, round((few + (target - early) / each[name]) / step)) * step
+            wanted = few + (target - early) / each[name]
+            if again:
+                wanted = float(np.clip(wanted, counts[name][1] / NEAR, counts[name][1] * NEAR))
+            evaluations = max(2, round(wanted / step)) * step
             counts[name] = (evaluations // step // 2 * step, evaluations)
     row = {"acquisition": acquisition, "bucket": 0, "optimizer": "random", "evaluations": pools}
     rows = [row | {"seconds_each": target / pools, "target": target}]
