@@ -2,7 +2,8 @@
 
 Tasks of the paper's prior with known hyperparameters, and BBOB functions with learned ones; pools of eight. Runs are
 kept in out/regret, one file each: started again it goes on where it was. The table, summary and pictures are made of
-all runs that are there. Peers play in an environment of their own, see peers.py; all of it takes hours.
+all runs that are there, and of what an earlier table has of others. Peers play in an environment of their own, see
+peers.py; all of it takes hours.
 """
 
 import argparse
@@ -109,8 +110,8 @@ def main() -> None:
         play(options)
     recommend(options)
     tell_of_others(options.folder)
-    rows = regret_table.rows(options.folder)
     options.results.mkdir(parents=True, exist_ok=True)
+    rows = regret_table.with_earlier(regret_table.rows(options.folder), options.results / "regret.csv")
     regret_table.write_csv(rows, options.results / "regret.csv")
     shown = [row for row in rows if not options.summary or row["method"] in options.methods]
     summary = regret_table.summary(shown)

@@ -64,6 +64,22 @@ def write_csv(rows: list[Row], path: Path) -> None:
             writer.writerow({key: f"{value:.5g}" if isinstance(value, float) else value for key, value in row.items()})
 
 
+def with_earlier(rows: list[Row], path: Path) -> list[Row]:
+    """The rows, and those of an earlier table whose runs are not here; all in the table's order."""
+    here = {(row["suite"], row["task"], row["method"]) for row in rows}
+    kept = [row for row in _read_csv(path) if (row["suite"], row["task"], row["method"]) not in here]
+    return sorted(rows + kept, key=lambda row: (row["suite"], row["task"], row["method"], row["round"]))
+
+
+def _read_csv(path: Path) -> list[Row]:
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        found = list(csv.DictReader(file))
+    kinds = {"round": int, "seed": int} | dict.fromkeys(("regret", "observed", "seconds", "cpu_seconds"), float)
+    return [{key: kinds.get(key, str)(value) for key, value in row.items()} for row in found]
+
+
 def curves(rows: list[Row], suite: str, column: str = "regret") -> Curves:
     """log10 of the regret after each round."""
     held: dict[str, dict[str, list[float]]] = {}

@@ -7,6 +7,7 @@ pools. Delete a CSV file, or pass --again, to measure its cells anew.
 import argparse
 import csv
 import json
+import math
 import os
 import subprocess
 import sys
@@ -139,27 +140,31 @@ def floor(n: int = 248) -> dict:
         objective, _ = max_objective(ours.posterior(problem), goal, q, np.zeros((0, 8)), samples=1024, seed=0)
         start = jnp.asarray(np.random.default_rng(0).random((1, q * 8)))
         state = lbfgsb.init(start, gtol=0.0, ftol=-1.0)  # never satisfied: every round is made
-        seconds = [_best(lambda k=k: _advance(objective, state, k)) for k in (5, 25)]
         made = [int(_advance(objective, state, k).rounds) for k in (5, 25)]
         rows = objective.field.data.shape[0]
         square = jnp.ones((rows, rows))
         product = jax.jit(lambda a: a @ a)
-        rate = 2 * rows**3 / _best(lambda: product(square))
+        few, many, one = _fastest(
+            lambda: _advance(objective, state, 5), lambda: _advance(objective, state, 25), lambda: product(square)
+        )
+    rate = 2 * rows**3 / one
     work = 2 * q * rows**2 + 2 * 3 * q * rows * 8 + 2 * 2 * 1024 * q * q
-    each = (seconds[1] - seconds[0]) / (made[1] - made[0])
+    each = (many - few) / (made[1] - made[0])
     return {"round, us": 1e6 * each, "floor, us": 1e6 * work / rate, "round over floor": each * rate / work}
 
 
-def _best(call) -> float:
+def _fastest(*calls, turns: int = 400) -> list[float]:
+    """The fastest of each call's times; calls take turns, as the machine's speed changes from second to second."""
     import jax
 
-    jax.block_until_ready(call())
-    seconds = []
-    for _ in range(50):
-        began = time.perf_counter()
-        jax.block_until_ready(call())
-        seconds.append(time.perf_counter() - began)
-    return min(seconds)
+    seconds = [math.inf] * len(calls)
+    for turn in range(turns + 1):
+        for i, call in enumerate(calls):
+            began = time.perf_counter()
+            jax.block_until_ready(call())
+            if turn:  # the first compiles
+                seconds[i] = min(seconds[i], time.perf_counter() - began)
+    return seconds
 
 
 def main() -> None:
