@@ -1,12 +1,16 @@
-"""Balanced pools: two halves, each the choice of its own acquisition function beside the other."""
+"""Balanced pools: two halves, each the choice of its own acquisition function beside the other, or one climb."""
 
 import functools
 
+import jax
 import numpy as np
 import pytest
 
 import poolwise as pw
-from poolwise.pool.balance import EFFORT, likely_better, many_hills, much_better
+from poolwise.pool.balance import CLIMBING, EFFORT, likely_better, many_hills, much_better, some_better
+from poolwise.pool.idle import idle_points
+from poolwise.pool.judge import judge
+from poolwise.pool.proposal import searched
 
 part = functools.partial(pw.propose, maximizer=EFFORT)
 
@@ -31,22 +35,37 @@ def test_half_is_by_bound_and_half_by_information(belief):
 def test_long_lengthscales_are_climbed_by_improvement():
     X, y = np.array([[0.1, 0.2], [0.8, 0.5], [0.4, 0.9]]), np.array([0.0, 10.0, 5.0])
     short, long = (pw.GaussianProcess(pw.Matern52([0.2, size]), noise=0.04).condition(X, y) for size in (0.8, 1.2))
-    better = likely_better(long)
+    better = some_better(long)
 
     assert (many_hills(short), many_hills(long)) == (True, False)
     assert better.threshold == pytest.approx(np.max(long(X).mean))
     assert better.threshold < 10.0
     assert better.spread == pytest.approx(np.std(y))
-
-    first = part(long, better, 1, seed=1).pool
-    second = part(long, much_better(long), 1, pending=first, seed=1).pool
-    assert np.array_equal(pw.balanced(long, 2, seed=1).pool, np.concatenate([first, second]))
+    climbed = pw.propose(long, better, 2, maximizer=CLIMBING, seed=1).pool
+    assert np.array_equal(pw.balanced(long, 2, seed=1).pool, climbed)
 
 
-def test_constant_outcomes_have_a_spread_too():
+def test_points_that_add_nothing_to_the_climb_are_chosen_by_expected_improvement(caplog):
+    """The best outcome is known and in the corner: one point beside it is as likely to be better as many are."""
+    X = np.concatenate([np.random.default_rng(0).random((8, 2)), [[1.0, 1.0]]])
+    known = pw.GaussianProcess(pw.Matern52(0.8), noise=1e-4).condition(X, 3 * X.sum(axis=1))
+
+    pool = pw.balanced(known, 4).pool
+
+    alone = searched(known, some_better(known), 4, np.zeros((0, 2)), domain=None, maximizer=CLIMBING, seed=0).pool
+    with jax.enable_x64(True):
+        idle = idle_points(some_better(known), judge(some_better(known), known, alone, np.zeros((0, 2))))
+    assert 0 < idle.sum()
+    assert np.array_equal(pool[: (~idle).sum()], alone[~idle])
+    assert not np.array_equal(pool, alone)
+    assert not caplog.records  # nobody asked for that integrand, so nothing is said
+
+
+@pytest.mark.parametrize("better", [some_better, likely_better, much_better])
+def test_constant_outcomes_have_a_spread_too(better):
     belief = pw.GaussianProcess(pw.Matern52(2.0, amplitude=3.0), noise=0.1).condition([[0.2], [0.7]], [1.0, 1.0])
 
-    assert likely_better(belief).spread == 3.0
+    assert better(belief).spread == 3.0
 
 
 def test_single_points_take_turns(belief):

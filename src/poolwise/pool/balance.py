@@ -1,46 +1,46 @@
-"""Balanced pools: two halves, which explore or climb as the belief says how many hills there are.
+"""Balanced pools: they explore or climb, as the belief says how many hills there are.
 
-Where lengthscales are so short that the cube can hold many hills, one half looks for new ones, by upper confidence
-bound, and the other, by joint entropy search, learns where the top is. Where they are longer both climb the hill that
-is known: by probability of improvement over the best expected outcome, and by expected improvement. The second half
-counts the first as pending.
+Where lengthscales are so short that the cube can hold many hills, one half of a pool looks for new ones, by upper
+confidence bound, and the other, which counts the first as pending, learns where the top is, by joint entropy search.
+Where they are longer the pool climbs the hill that is known, by probability of improvement over the best expected
+outcome; points that add nothing to that probability are chosen by expected improvement.
 """
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from poolwise import checks
 from poolwise.acquisition.information import JointEntropySearch
-from poolwise.acquisition.integrand import UpperConfidenceBound
+from poolwise.acquisition.integrand import ProbabilityOfImprovement, UpperConfidenceBound
 from poolwise.acquisition.log_space import LogExpectedImprovement, LogProbabilityOfImprovement
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.checks import Numbers
-from poolwise.pool.ascent import Ascent
+from poolwise.pool.ascent import Ascent, Found
 from poolwise.pool.domain import Domain, ground_of
 from poolwise.pool.draws import path_maxima
-from poolwise.pool.proposal import Proposal, chosen_otherwise, otherwise_ahead, searched
+from poolwise.pool.proposal import Proposal, busy, chosen_otherwise, otherwise_ahead, searched
 
 SHORT = 0.3  # lengthscales below this many diagonals of the cube, so that it can hold many hills
 PATHS = 16  # functions drawn from the belief, whose maxima the second half learns about
 FEATURES = 256  # random waves of each
 EFFORT = Ascent(lanes=1)  # of a half; a second lane changed no pool of 32 tasks where less of all else cost regret
+CLIMBING = Ascent(samples=512, lanes=1)  # of a probability, which takes twice as many samples
 
 
 def balanced(
     posterior: Posterior, q: int, *, pending: Numbers | None = None, domain: Domain | None = None, seed: int = 0
 ) -> Proposal:
-    """Choose q points in two halves, which explore or climb as lengthscales say. It is what a `Study` does.
+    """Choose q points that explore or climb, as lengthscales say. It is what a `Study` does.
 
-    Where there may be `many_hills`, the halves are by `UpperConfidenceBound` and `JointEntropySearch`; otherwise by
-    `LogProbabilityOfImprovement` and `LogExpectedImprovement` over the best expected outcome. An odd point goes to the
-    one or the other in turn, by the number of observations and pending points. `value` is the expected best outcome of
-    the pool, and what its points contribute is in that unit.
+    Where there may be `many_hills`, they are two halves, by `UpperConfidenceBound` and by `JointEntropySearch`; an odd
+    point goes to the one or the other in turn, by the number of observations and pending points. Otherwise all are by
+    `ProbabilityOfImprovement` over the best expected outcome. `value` is the expected best outcome of the pool, and
+    what its points contribute is in that unit.
     """
     began = time.perf_counter()
     checks.kind("posterior", posterior, Posterior, "give what fit(X, y) or GaussianProcess(...).condition returns.")
@@ -49,16 +49,27 @@ def balanced(
     if pending is not None and np.size(pending):
         waiting = np.asarray(checks.matrix("pending", pending, columns=posterior.dimension), dtype=float)
     ground = ground_of(domain, posterior.dimension, EFFORT)
-    options: dict[str, Any] = {"domain": ground, "seed": seed}
-    high = (q + (len(posterior.y) + len(waiting) + 1) % 2) // 2
-    pool, cost = waiting[:0], 0
     otherwise_ahead(posterior, q, waiting)
-    for half, count in zip(_halves(posterior, options), (high, q - high), strict=True):
-        if count:
-            beside = np.concatenate([waiting, pool])
-            found = searched(posterior, half(), count, beside, maximizer=EFFORT, **options)
-            pool, cost = np.concatenate([pool, found.pool]), cost + found.evaluations
-    return chosen_otherwise(posterior, pool, waiting, domain=ground, evaluations=cost, began=began, seed=seed)
+    if many_hills(posterior):
+        found = _exploring(posterior, q, waiting, domain=ground, seed=seed)
+    else:
+        found, _ = busy(posterior, some_better(posterior), q, waiting, domain=ground, maximizer=CLIMBING, seed=seed)
+    cost = found.evaluations
+    return chosen_otherwise(posterior, found.pool, waiting, domain=ground, evaluations=cost, began=began, seed=seed)
+
+
+def _exploring(posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"], **options: Any) -> Found:
+    """Half of the points by upper confidence bound, half by joint entropy search beside them."""
+    high, pool, cost = (q + (len(posterior.y) + len(pending) + 1) % 2) // 2, pending[:0], 0
+    if high:
+        found = searched(posterior, UpperConfidenceBound(), high, pending, maximizer=EFFORT, **options)
+        pool, cost = found.pool, found.evaluations
+    if q > high:
+        telling = JointEntropySearch(*path_maxima(posterior, PATHS, features=FEATURES, **options))
+        beside = np.concatenate([pending, pool])
+        found = searched(posterior, telling, q - high, beside, maximizer=EFFORT, **options)
+        pool, cost = np.concatenate([pool, found.pool]), cost + found.evaluations
+    return Found(pool, cost)
 
 
 def many_hills(posterior: Posterior) -> bool:
@@ -67,8 +78,13 @@ def many_hills(posterior: Posterior) -> bool:
     return bool(np.exp(np.mean(np.log(lengths))) < SHORT * np.sqrt(len(lengths)))
 
 
+def some_better(posterior: Posterior) -> ProbabilityOfImprovement:
+    """The probability of improvement over the best expected outcome, as samples see it."""
+    return ProbabilityOfImprovement(best_expected(posterior), spread=_spread(posterior))
+
+
 def likely_better(posterior: Posterior) -> LogProbabilityOfImprovement:
-    """The probability of improvement over the best expected outcome."""
+    """The logarithm of that probability, which has a slope everywhere."""
     return LogProbabilityOfImprovement(best_expected(posterior), spread=_spread(posterior))
 
 
@@ -86,11 +102,3 @@ def best_expected(posterior: Posterior) -> float:
 def _spread(posterior: Posterior) -> float:
     """Of the observations; of the prior where they are all equal."""
     return float(np.std(posterior.y)) or float(posterior.process.kernel.amplitude)
-
-
-def _halves(posterior: Posterior, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """Makers of both halves' acquisition functions: a half may have no points, and drawing paths takes time."""
-    if many_hills(posterior):
-        paths = functools.partial(path_maxima, posterior, PATHS, features=FEATURES, **options)
-        return UpperConfidenceBound, lambda: JointEntropySearch(*paths())
-    return functools.partial(likely_better, posterior), functools.partial(much_better, posterior)

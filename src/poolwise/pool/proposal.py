@@ -25,8 +25,8 @@ from poolwise.errors import InputError
 from poolwise.maximizers.climb import Budget, Maximizer
 from poolwise.pool.ascent import Ascent, Found, Limit, general_objective, max_objective, search
 from poolwise.pool.domain import APART, Domain, Rules, ground_of
-from poolwise.pool.idle import idle_points, reseated
-from poolwise.pool.judge import best_random, judge, judge_ahead
+from poolwise.pool.idle import IMPROVEMENTS, idle_points, reseated
+from poolwise.pool.judge import Judged, best_random, judge, judge_ahead
 from poolwise.pool.picks import search_domain
 from poolwise.pool.starts import evenly, marginal_pools, near_best, spread
 
@@ -110,19 +110,10 @@ def propose(  # noqa: PLR0913
         _check_scalar(worth, len(waiting) + q)
 
         options: dict[str, Any] = {"domain": ground, "maximizer": maximizer, "seed": seed, "replicate": replicate}
-        search: Callable[..., Found] = functools.partial(searched, posterior, **options)
-        judge_ahead(worth, posterior, q, waiting)
-        found = search(worth, q, waiting, limit=limit, began=began)
-        judged = judge(worth, posterior, found.pool, waiting)
-        idle = idle_points(worth, judged)
-        if idle.all() and not judged.estimate.value > 0:
-            log.warning("propose: no base sample improves anywhere; LogExpectedImprovement has a slope there")
-        if idle.any() and isinstance(maximizer, Ascent) and limit == Budget():
-            logs = LogExpectedImprovement(worth.threshold, float(posterior.process.kernel.amplitude))
-            picks = functools.partial(search, logs, maximizer=dataclasses.replace(maximizer, polish=0))
-            found = reseated(found, idle, waiting, picks, posterior, whole=ground is None)
-            judged = judge(worth, posterior, found.pool, waiting)
+        found, judged = busy(posterior, worth, q, waiting, limit=limit, began=began, **options)
         value = float(judged.estimate.value)
+        if value == 0.0 and isinstance(worth, IMPROVEMENTS):
+            log.warning("propose: no base sample improves anywhere; LogExpectedImprovement has a slope there")
         if not np.isfinite(value):
             log.warning("propose: the integrand's value at the pool is %s; its search had nothing to climb", value)
     return Proposal(
@@ -134,6 +125,36 @@ def propose(  # noqa: PLR0913
         time.perf_counter() - began,
         functools.partial(best_random, worth, posterior, q, waiting, seed, ground),
     )
+
+
+def busy(  # noqa: PLR0913
+    posterior: Posterior,
+    integrand: Any,
+    q: int,
+    pending: Float[np.ndarray, "w d"],
+    *,
+    domain: Domain | None,
+    maximizer: Ascent | Maximizer,
+    seed: int,
+    limit: Budget = Budget(),  # noqa: B008
+    began: float = 0.0,
+    replicate: bool = False,
+) -> tuple[Found, Judged]:
+    """The pool of `propose` and what it is worth: points that add nothing are chosen again, where no limit is set."""
+    options: dict[str, Any] = {"domain": domain, "seed": seed, "replicate": replicate}
+    search: Callable[..., Found] = functools.partial(searched, posterior, **options)
+    with jax.enable_x64(True):
+        worth = as_pytree(integrand)
+        judge_ahead(worth, posterior, q, pending)
+        found = search(worth, q, pending, maximizer=maximizer, limit=limit, began=began)
+        judged = judge(worth, posterior, found.pool, pending)
+        idle = idle_points(worth, judged)
+        if idle.any() and isinstance(maximizer, Ascent) and limit == Budget():
+            logs = LogExpectedImprovement(worth.threshold, float(posterior.process.kernel.amplitude))
+            picks = functools.partial(search, logs, maximizer=dataclasses.replace(maximizer, polish=0))
+            found = reseated(found, idle, pending, picks, posterior, whole=domain is None)
+            judged = judge(worth, posterior, found.pool, pending)
+        return found, judged
 
 
 def searched(  # noqa: PLR0913
