@@ -223,4 +223,22 @@ def test_a_warping_that_begins_badly_is_not_gone_on_with(learned, monkeypatch):
     monkeypatch.setattr(learning.Problem, "climb", lambda *args: rounds.append(args[-1]) or climb(*args))
 
     assert fit_warped(POINTS, OUTCOMES, learned, gain=3.0) is None
-    assert [1, learning.RACE] == rounds
+    assert [1, learning.TRIAL - 1] == rounds
+
+
+def test_starts_race_and_the_leader_goes_on(monkeypatch):
+    """Four starts, then two, then one, which keeps what its climb has learned: it ends as high as from the start."""
+    seen, climb = [], learning.Problem.climb
+    monkeypatch.setattr(learning.Problem, "climb", lambda *args: seen.append((args, climb(*args))) or seen[-1][1])
+
+    pw.fit(POINTS, OUTCOMES)
+
+    assert [4, 4, 4, 4, 4, 4, 60] == [args[-1] for args, _ in seen]
+    heights = [learning._height(end) for _, end in seen]
+    assert sorted(heights[:4])[2:] <= sorted(heights[4:6])
+    (problem, data, leader, _), end = seen[-1]
+    assert learning._height(leader) == max(heights[4:6])
+    assert 8 == int(leader.rounds) < int(end.rounds)
+    with jax.enable_x64(True):
+        alone = climb(problem, data, learning._begun(learning._cube(end)), 60)
+    assert learning._height(end) == pytest.approx(learning._height(alone), abs=0.1)

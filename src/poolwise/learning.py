@@ -5,6 +5,8 @@ Inside, outcomes have mean zero and variance one; the result is in the user's un
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import logging
 import math
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from poolwise.belief.warp import Warp
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.evidence import bounds, log_posterior, logs_of
-from poolwise.maximizers.lbfgsb import ascend
+from poolwise.maximizers.lbfgsb import State, advance, init
 from poolwise.programs import quickly
 from poolwise.sobol import sobol
 
@@ -31,7 +33,8 @@ log = logging.getLogger(__name__)
 LARGEST = 1e150  # outcomes whose square is no number cannot be modelled
 ROUNDS = 60
 STARTS = 4
-RACE = 8  # rounds that each start has before the leader goes on alone
+RACE = 4  # rounds that each start has before the better half goes on
+TRIAL = 8  # rounds after which a warping must show what it gains
 SCOUTS = 256  # with more observations, the starts race on this many of them and the winner goes on with all
 CLOSE = 1e-4  # a step that gains less than this share of the log posterior ends a climb
 
@@ -65,11 +68,12 @@ def fit(  # noqa: PLR0913
         problem = _problem(X, y, kernel, noise)
         starts = _starts(problem, start, seed, warp)
         if len(starts) > 1 and len(problem.outcomes) > SCOUTS:
-            starts = [_highest(problem, problem.data(_scouts(problem, seed)), starts)[0]]
+            starts = [_cube(_highest(problem, problem.data(_scouts(problem, seed)), starts))]
         data = problem.data()
         problem.prepare(data, warp)
-        cube, value = _highest(problem, data, starts)
-        if not math.isfinite(value):
+        end = _highest(problem, data, starts)
+        cube = _cube(end)
+        if not math.isfinite(_height(end)):
             log.warning("fit: no start had finite evidence; going on with the prior's hyperparameters")
             box = bounds(problem.dimension, warp=warp)
             cube = (box.centre - box.low) / (box.high - box.low)
@@ -89,21 +93,23 @@ def fit_warped(
         start = _starts(problem, plain, 0, warp=True)[0]
         data = problem.data()
         few = problem.data(_scouts(problem, 0)) if len(problem.outcomes) > SCOUTS else data
-        (_, before), (tried, after) = problem.climb(few, start, 1), problem.climb(few, start, RACE)
-        if not after - before > gain / 2:
+        first = problem.climb(few, _begun(start), 1)
+        tried = problem.climb(few, first, TRIAL - 1)
+        if not _height(tried) - _height(first) > gain / 2:
             return None
         problem.prepare(data, warp=True)
-        before = before if few is data else problem.climb(data, start, 1)[1]
-        end, after = problem.climb(data, tried, ROUNDS)
-        return problem.posterior(end) if after - before > gain else None
+        if few is not data:
+            first, tried = problem.climb(data, _begun(start), 1), _begun(_cube(tried))
+        end = problem.climb(data, tried, ROUNDS)
+        return problem.posterior(_cube(end)) if _height(end) - _height(first) > gain else None
 
 
 def prepare_warped(X: Numbers, y: Numbers, kernel: type[Kernel] = Matern52, *, noise: Numbers | None = None) -> None:
     """Start to make the program of `fit_warped` for such data, where it is made for the first time."""
     with jax.enable_x64(True):
         problem = _problem(X, y, kernel, noise)
-        start, learn_noise = np.zeros(3 * problem.dimension + 2), noise is None
-        _climb.ahead(problem.data(), start, RACE, kernel=kernel, learn_noise=learn_noise)
+        start, learn_noise = _begun(np.zeros(3 * problem.dimension + 2)), noise is None
+        _climb.ahead(problem.data(), start, TRIAL, kernel=kernel, learn_noise=learn_noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,10 +133,10 @@ class Problem:
         standard = (self.outcomes - self.shift) / self.scale
         return padded_data(self.points[rows], standard[rows], known[rows] if known.ndim else known)
 
-    def climb(self, data: Data, start: Float[np.ndarray, " t"], rounds: int) -> tuple[Float[np.ndarray, " t"], float]:
-        """Where a start in the cube of logarithms leads, and the log posterior there; one round only looks."""
-        end, value = _climb(data, start, rounds, kernel=self.kernel, learn_noise=self.noise is None)
-        return np.asarray(end), float(value)
+    def climb(self, data: Data, state: State, rounds: int) -> State:
+        """A climb in the cube of logarithms, some rounds later; the first round only looks."""
+        found: State = _climb(data, state, rounds, kernel=self.kernel, learn_noise=self.noise is None)
+        return found
 
     def prepare(self, data: Data, warp: bool) -> None:
         """Start to make the program that `posterior` needs."""
@@ -163,16 +169,37 @@ def _scouts(problem: Problem, seed: int) -> Int[np.ndarray, " s"]:
     return np.sort(np.random.default_rng([seed, 1]).permutation(len(problem.outcomes))[:SCOUTS])
 
 
-def _highest(
-    problem: Problem, data: Data, starts: list[Float[np.ndarray, " t"]]
-) -> tuple[Float[np.ndarray, " t"], float]:
-    """Where the best start leads, in the cube of logarithms, and the log posterior there.
+def _highest(problem: Problem, data: Data, starts: list[Float[np.ndarray, " t"]]) -> State:
+    """Where the best start leads.
 
-    Several starts race one after the other for a few rounds, and the leader goes on: one small program serves all.
+    Several starts race one after the other for a few rounds, the better half for a few more, and the leader goes on:
+    one small program serves all.
     """
-    if len(starts) > 1:
-        starts = [max((problem.climb(data, start, RACE) for start in starts), key=lambda end: end[1])[0]]
-    return problem.climb(data, starts[0], ROUNDS)
+    states = [_begun(start) for start in starts]
+    while len(states) > 1:
+        states = [problem.climb(data, state, RACE) for state in states]
+        states = sorted(states, key=_height, reverse=True)[: len(states) // 2]
+    return problem.climb(data, states[0], ROUNDS)
+
+
+def _begun(start: Float[np.ndarray, " t"]) -> State:
+    """A climb that has not looked yet."""
+    return dataclasses.replace(_blank(len(start)), points=jnp.asarray(start[None]))
+
+
+@functools.cache
+def _blank(size: int) -> State:
+    return init(jnp.zeros((1, size)), gtol=1e-2, ftol=CLOSE)
+
+
+def _cube(state: State) -> Float[np.ndarray, " t"]:
+    """Where a climb is, in the cube of logarithms."""
+    return np.asarray(state.points)[0]
+
+
+def _height(state: State) -> float:
+    """The log posterior there."""
+    return float(np.asarray(state.values)[0])
 
 
 def _profiled(posterior: Posterior, scale: float) -> Posterior:
@@ -224,16 +251,13 @@ def _logs_of(posterior: Posterior, d: int, scale: float, warp: bool) -> Float[np
 
 
 @quickly("kernel", "learn_noise")
-def _climb(
-    data: Data, start: Float[Array, " t"], rounds: int | Int[Array, ""], *, kernel: type[Kernel], learn_noise: bool
-) -> tuple[Float[Array, " t"], Float[Array, ""]]:
-    """Where a start in the cube of logarithms leads, and the log posterior there."""
-    box = bounds(data.X.shape[1], warp=len(start) > data.X.shape[1] + 2)
+def _climb(data: Data, state: State, rounds: int | Int[Array, ""], *, kernel: type[Kernel], learn_noise: bool) -> State:
+    """A climb of the log posterior in the cube of logarithms, some rounds later."""
+    box = bounds(data.X.shape[1], warp=state.points.shape[1] > data.X.shape[1] + 2)
     low, width = jnp.asarray(box.low), jnp.asarray(box.high - box.low)
 
     def value_and_gradient(cubes: Float[Array, "1 t"]) -> tuple[Float[Array, " 1"], Float[Array, "1 t"]]:
         value, gradient = log_posterior(low + width * cubes[0], data, kernel, learn_noise)
         return value[None], (gradient * width)[None]
 
-    end = ascend(value_and_gradient, start[None], rounds=rounds, gtol=1e-2, ftol=CLOSE)
-    return end.points[0], end.values[0]
+    return advance(value_and_gradient, state, rounds)
