@@ -1,5 +1,8 @@
 """A study that grows meets few shapes, so it compiles few programs."""
 
+import logging
+
+import jax
 import numpy as np
 import pytest
 
@@ -49,3 +52,17 @@ def test_workers_that_come_and_go_cost_no_compilation():
         sizes.append([program._cache_size() for name, program in PROGRAMS.items() if name != "climb"])
 
     assert sizes[0] == sizes[1] == sizes[2] == sizes[3]
+
+
+def test_one_more_observation_compiles_nothing(caplog):
+    """Also where inputs are warped, and in what is done beside the large programs."""
+    rng = np.random.default_rng(0)
+    X, y = rng.random((21, 2)), rng.standard_normal(21)
+    kernel = pw.Matern52(0.9, warp=pw.Warp([0.5, 1.0], [1.0, 2.0]))
+    beliefs = [pw.GaussianProcess(kernel, noise=1e-2).condition(X[:n], y[:n]) for n in (20, 21)]
+    pw.balanced(beliefs[0], 2)
+
+    with jax.log_compiles(), caplog.at_level(logging.WARNING, logger="jax"):
+        pw.balanced(beliefs[1], 2)
+
+    assert [] == [record.getMessage() for record in caplog.records if "ompil" in record.getMessage()]

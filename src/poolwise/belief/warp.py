@@ -12,6 +12,9 @@ straight.
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -70,15 +73,16 @@ def straightened(points: Float[AnyArray, "... d"], warp: Warp | None) -> Float[A
 
 def warped(
     points: Float[AnyArray, "... d"], low: Float[AnyArray, " d"], high: Float[AnyArray, " d"]
-) -> Float[Array, "... d"]:
-    """w(x) of each coordinate."""
+) -> Float[AnyArray, "... d"]:
+    """w(x) of each coordinate; of NumPy's arrays by NumPy, which compiles nothing for each number of points."""
+    xp: Any = np if all(isinstance(array, np.ndarray) for array in (points, low, high)) else jnp
     shape = (1,) * (points.ndim - 1) + low.shape
-    a, b = jnp.reshape(low, shape), jnp.reshape(high, shape)
+    a, b = xp.reshape(low, shape), xp.reshape(high, shape)
 
-    def distribution(log_t: Float[Array, "..."]) -> Float[Array, "..."]:
-        return -jnp.expm1(b * jnp.log1p(-jnp.exp(a * log_t)))
+    def distribution(log_t: Any) -> Any:
+        return -xp.expm1(b * xp.log1p(-xp.exp(a * log_t)))
 
-    first, last = distribution(jnp.log(EDGE)), distribution(jnp.log1p(-EDGE))
-    inside = jnp.where(points < 0, 0.0, jnp.where(points > 1, 1.0, points))  # `clip` halves the slope on the edge
-    moved = (distribution(jnp.log(EDGE + (1 - 2 * EDGE) * inside)) - first) / (last - first)
+    first, last = distribution(math.log(EDGE)), distribution(math.log1p(-EDGE))
+    inside = xp.where(points < 0, 0.0, xp.where(points > 1, 1.0, points))  # `clip` halves the slope on the edge
+    moved = (distribution(xp.log(EDGE + (1 - 2 * EDGE) * inside)) - first) / (last - first)
     return moved + (points - inside)

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from poolwise.acquisition.integrand import baseline_slots
 from poolwise.belief.gaussian_process import Posterior
+from poolwise.belief.warp import straightened
 from poolwise.sobol import MOST_DIMENSIONS, sobol
 
 NEARBY = 0.05  # standard deviation, in edges of the cube, of points near the best observations
@@ -52,9 +53,9 @@ def with_room(pending: Float[np.ndarray, "w d"], normals: Float[np.ndarray, "m c
 
 def near_best(posterior: Posterior, count: int, seed: int) -> Float[np.ndarray, "c d"]:
     """Points around the best few observations, as the belief measures distances."""
-    warp = posterior.process.kernel.warp
-    X = posterior.X if warp is None else np.asarray(warp(posterior.X))
-    return evenly(posterior, around_best(X, posterior.y, count, seed))
+    X: Any = posterior.X
+    straight = np.asarray(straightened(X, posterior.process.kernel.warp))
+    return evenly(posterior, around_best(straight, posterior.y, count, seed))
 
 
 def evenly(posterior: Posterior, points: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "... d"]:
