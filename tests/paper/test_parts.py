@@ -207,3 +207,14 @@ def test_equal_runtime_holds_where_costs_grow_faster_than_evaluations(pools_seco
     assert [row["optimizer"] for row in rows] == ["random", *MATCHED]
     for row in rows[1:]:
         assert seconds(row["optimizer"], row["evaluations"]) == pytest.approx(pools_seconds, rel=0.1)
+
+
+def test_a_second_timing_that_shows_no_slope_changes_a_count_by_half_at_most():
+    setup = Setup()
+    first = {4 * setup.starts, 48 * setup.starts, 4, 1024}
+
+    def timed(name, count, repeat):
+        return 0.06 if name == "random" else 1e-5 * count if count in first else 0.05, count
+
+    rows = matched(setup, "ei", MATCHED, timed)
+    assert [32768, 9000, 9024, 9024] == [row["evaluations"] for row in rows]  # 0.06 / 1e-5, and half as many again
