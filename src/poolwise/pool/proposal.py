@@ -133,26 +133,25 @@ def busy(  # noqa: PLR0913
     q: int,
     pending: Float[np.ndarray, "w d"],
     *,
-    domain: Domain | None,
     maximizer: Ascent | Maximizer,
-    seed: int,
     limit: Budget = Budget(),  # noqa: B008
-    began: float = 0.0,
-    replicate: bool = False,
+    **options: Any,
 ) -> tuple[Found, Judged]:
-    """The pool of `propose` and what it is worth: points that add nothing are chosen again, where no limit is set."""
-    options: dict[str, Any] = {"domain": domain, "seed": seed, "replicate": replicate}
+    """The pool of `propose` and what it is worth: points that add nothing are chosen again, where no limit is set.
+
+    `options` are those of `searched`.
+    """
     search: Callable[..., Found] = functools.partial(searched, posterior, **options)
     with jax.enable_x64(True):
         worth = as_pytree(integrand)
         judge_ahead(worth, posterior, q, pending)
-        found = search(worth, q, pending, maximizer=maximizer, limit=limit, began=began)
+        found = search(worth, q, pending, maximizer=maximizer, limit=limit)
         judged = judge(worth, posterior, found.pool, pending)
         idle = idle_points(worth, judged)
         if idle.any() and isinstance(maximizer, Ascent) and limit == Budget():
             logs = LogExpectedImprovement(worth.threshold, float(posterior.process.kernel.amplitude))
             picks = functools.partial(search, logs, maximizer=dataclasses.replace(maximizer, polish=0))
-            found = reseated(found, idle, pending, picks, posterior, whole=domain is None)
+            found = reseated(found, idle, pending, picks, posterior, whole=options["domain"] is None)
             judged = judge(worth, posterior, found.pool, pending)
         return found, judged
 
