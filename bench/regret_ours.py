@@ -21,7 +21,6 @@ import poolwise as pw
 from poolwise.pool.balance import best_expected, likely_better, much_better
 from poolwise.study import model as study_model
 from poolwise.study.definition import Definition, Settings
-from poolwise.study.scaling import Scale
 from poolwise.study.suggest import suggest
 from poolwise.study.trial import Trial
 
@@ -50,17 +49,11 @@ def random(task: Task, seed: int) -> Player:
 
 
 def default(task: Task, seed: int) -> Player:
-    """What a study suggests; where hyperparameters are known, with its integrand on the known process."""
-    definition = definition_of(task, seed)
+    """What a study suggests; where hyperparameters are known, its way to choose on the known process."""
     if task.noise is None:
+        definition = definition_of(task, seed)
         return lambda X, y: suggested(definition, X, y)
-
-    def choose(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        posterior = known(task, X, y)
-        model = study_model.Model(posterior, Scale(1.0, 1.0, 0.0, 1.0), definition, [], y)
-        return study_model.proposed(model, POOL, seed=seed_of(seed, len(X))).pool
-
-    return choose
+    return lambda X, y: pw.balanced(known(task, X, y), POOL, seed=seed_of(seed, len(X)), known=True).pool
 
 
 def by_model(choose: Callable[[pw.Posterior, int], np.ndarray]) -> Method:

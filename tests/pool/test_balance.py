@@ -19,7 +19,7 @@ part = functools.partial(pw.propose, maximizer=EFFORT)
 def belief():
     rng = np.random.default_rng(0)
     X = rng.random((10, 2))
-    return pw.GaussianProcess(pw.Matern52(0.4), noise=1e-3).condition(X, np.sin(5 * X).sum(axis=1))
+    return pw.GaussianProcess(pw.Matern52(0.25), noise=1e-3).condition(X, np.sin(5 * X).sum(axis=1))
 
 
 def test_half_is_by_bound_and_half_by_information(belief):
@@ -34,15 +34,27 @@ def test_half_is_by_bound_and_half_by_information(belief):
 
 def test_long_lengthscales_are_climbed_by_improvement():
     X, y = np.array([[0.1, 0.2], [0.8, 0.5], [0.4, 0.9]]), np.array([0.0, 10.0, 5.0])
-    short, long = (pw.GaussianProcess(pw.Matern52([0.2, size]), noise=0.04).condition(X, y) for size in (0.8, 1.2))
+    beliefs = [pw.GaussianProcess(pw.Matern52([0.2, size]), noise=0.04).condition(X, y) for size in (0.35, 0.8, 1.2)]
+    long = beliefs[-1]
     better = some_better(long)
 
-    assert (many_hills(short), many_hills(long)) == (True, False)
+    assert [many_hills(belief) for belief in beliefs] == [True, False, False]
+    assert [many_hills(belief, known=True) for belief in beliefs] == [True, True, False]
     assert better.threshold == pytest.approx(np.max(long(X).mean))
     assert better.threshold < 10.0
     assert better.spread == pytest.approx(np.std(y))
     climbed = pw.propose(long, better, 2, maximizer=CLIMBING, seed=1).pool
     assert np.array_equal(pw.balanced(long, 2, seed=1).pool, climbed)
+
+
+def test_known_lengthscales_are_believed_sooner():
+    X, y = np.array([[0.1, 0.2], [0.8, 0.5], [0.4, 0.9]]), np.array([0.0, 1.0, 0.5])
+    belief = pw.GaussianProcess(pw.Matern52(0.4), noise=1e-3).condition(X, y)
+
+    explored, climbed = (pw.balanced(belief, 2, known=known).pool for known in (True, False))
+
+    assert np.array_equal(explored[:1], part(belief, pw.UpperConfidenceBound(), 1).pool)
+    assert np.array_equal(climbed, pw.propose(belief, some_better(belief), 2, maximizer=CLIMBING).pool)
 
 
 def test_points_that_add_nothing_to_the_climb_are_chosen_by_expected_improvement(caplog):

@@ -4,6 +4,9 @@ Where lengthscales are so short that the cube can hold many hills, one half of a
 confidence bound, and the other, which counts the first as pending, learns where the top is, by joint entropy search.
 Where they are longer the pool climbs the hill that is known, by probability of improvement over the best expected
 outcome; points that add nothing to that probability are chosen by expected improvement.
+
+Learned lengthscales must be shorter than known ones to say so: observations that crowd around a top, or outcomes that
+are warped, make them short where there is one hill.
 """
 
 from __future__ import annotations
@@ -25,22 +28,30 @@ from poolwise.pool.domain import Domain, ground_of
 from poolwise.pool.draws import path_maxima
 from poolwise.pool.proposal import Proposal, busy, chosen_otherwise, otherwise_ahead, searched
 
-SHORT = 0.3  # lengthscales below this many diagonals of the cube, so that it can hold many hills
+SHORT = 0.2  # lengthscales below this many diagonals of the cube, so that it can hold many hills;
+SHORT_IF_KNOWN = 0.3  # and where they are known, not learned
 PATHS = 16  # functions drawn from the belief, whose maxima the second half learns about
 FEATURES = 256  # random waves of each
 EFFORT = Ascent(lanes=1)  # of a half; a second lane changed no pool of 32 tasks where less of all else cost regret
 CLIMBING = Ascent(samples=512, lanes=1)  # of a probability, which takes twice as many samples
 
 
-def balanced(
-    posterior: Posterior, q: int, *, pending: Numbers | None = None, domain: Domain | None = None, seed: int = 0
+def balanced(  # noqa: PLR0913
+    posterior: Posterior,
+    q: int,
+    *,
+    pending: Numbers | None = None,
+    domain: Domain | None = None,
+    seed: int = 0,
+    known: bool = False,
 ) -> Proposal:
     """Choose q points that explore or climb, as lengthscales say. It is what a `Study` does.
 
     Where there may be `many_hills`, they are two halves, by `UpperConfidenceBound` and by `JointEntropySearch`; an odd
     point goes to the one or the other in turn, by the number of observations and pending points. Otherwise all are by
-    `ProbabilityOfImprovement` over the best expected outcome. `value` is the expected best outcome of the pool, and
-    what its points contribute is in that unit.
+    `ProbabilityOfImprovement` over the best expected outcome. `known` says that hyperparameters are known, and were not
+    learned from these observations. `value` is the expected best outcome of the pool, and what its points contribute is
+    in that unit.
     """
     began = time.perf_counter()
     checks.kind("posterior", posterior, Posterior, "give what fit(X, y) or GaussianProcess(...).condition returns.")
@@ -50,7 +61,7 @@ def balanced(
         waiting = np.asarray(checks.matrix("pending", pending, columns=posterior.dimension), dtype=float)
     ground = ground_of(domain, posterior.dimension, EFFORT)
     otherwise_ahead(posterior, q, waiting)
-    if many_hills(posterior):
+    if many_hills(posterior, known=known):
         found = _exploring(posterior, q, waiting, domain=ground, seed=seed)
     else:
         found, _ = busy(posterior, some_better(posterior), q, waiting, domain=ground, maximizer=CLIMBING, seed=seed)
@@ -72,10 +83,11 @@ def _exploring(posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"], 
     return Found(pool, cost)
 
 
-def many_hills(posterior: Posterior) -> bool:
+def many_hills(posterior: Posterior, *, known: bool = False) -> bool:
     """Whether lengthscales are short, by their geometric mean."""
     lengths = np.broadcast_to(np.asarray(posterior.process.kernel.lengthscale), (posterior.dimension,))
-    return bool(np.exp(np.mean(np.log(lengths))) < SHORT * np.sqrt(len(lengths)))
+    short = SHORT_IF_KNOWN if known else SHORT
+    return bool(np.exp(np.mean(np.log(lengths))) < short * np.sqrt(len(lengths)))
 
 
 def some_better(posterior: Posterior) -> ProbabilityOfImprovement:
