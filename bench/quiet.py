@@ -17,7 +17,7 @@ STAT = Path("/proc/stat")
 @dataclass(frozen=True)
 class Moment:
     wall: float
-    machine: float  # CPU seconds of all processes, and those the hypervisor gave to others
+    machine: float  # CPU seconds of all processes on our cores, and those the hypervisor gave to others
     ours: float  # CPU seconds of this process and of its finished children
 
 
@@ -26,10 +26,13 @@ def now() -> Moment:
 
 
 def machine_seconds() -> float:
+    """Seconds that the cores we may run on were busy: all of them, unless taskset gave us some."""
     if not STAT.exists():  # not Linux: nothing is known, and nothing is marked
         return 0.0
-    user, nice, system, _, _, irq, softirq, steal = map(int, STAT.read_text().split("\n", 1)[0].split()[1:9])
-    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+    ours = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+    rows = [line.split() for line in STAT.read_text().splitlines() if line.split()[0] in ours]
+    busy = [sum(map(int, (*row[1:4], *row[6:9]))) for row in rows]  # user, nice, system; irq, softirq, steal
+    return sum(busy) / os.sysconf("SC_CLK_TCK")
 
 
 def elsewhere(since: Moment) -> float:

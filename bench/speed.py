@@ -63,15 +63,14 @@ def cell(n: int, q: int, name: str) -> dict:
     return row | {"quiet": still}
 
 
-def table(cells: list[tuple[int, int, str]], again: bool) -> list[dict]:
+def table(cells: list[tuple[int, int, str]], folder: Path, again: bool) -> list[dict]:
     """The rows of all cells, saved after each so that a stopped run goes on where it was."""
-    path = RESULTS / "speed.csv"
-    rows = [] if again else known(path)
+    rows = [] if again else known(folder / "speed.csv")
     have = {(row["n"], row["q"], row["integrand"]) for row in rows}
     for n, q, name in track([c for c in cells if c not in have], "speed", console=console):
         rows.append(cell(n, q, name))
         rows.sort(key=lambda row: (row["q"], GOALS.index(row["integrand"]), row["n"]))
-        tables.write(rows, RESULTS, "speed")
+        tables.write(rows, folder, "speed")
     return rows
 
 
@@ -172,24 +171,27 @@ def main() -> None:
     parser.add_argument(
         "--full", action="store_true", help="all of n x q x integrand, hours; by default q = 8 and lines"
     )
+    parser.add_argument("--q", type=int, nargs="+", default=POOLS, help="the table's pools of these sizes only")
+    parser.add_argument("--integrands", nargs="+", default=GOALS, choices=GOALS, help="and these integrands")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where the table goes")
     parser.add_argument("--again", action="store_true", help="measure known cells anew")
     parser.add_argument("--ours", action="store_true", help="measure our side of known cells anew, and keep the peers'")
     parser.add_argument("--only", choices=["table", "starts", "floor"], help="one part")
     chosen = parser.parse_args()
     lines = [(n, 8, name) for name in GOALS for n in SIZES] + [(248, q, "ei") for q in POOLS]
-    cells = (
-        [(n, q, name) for q in POOLS for name in GOALS for n in SIZES] if chosen.full else list(dict.fromkeys(lines))
-    )
+    cells = [(n, q, name) for q in POOLS for name in GOALS for n in SIZES] if chosen.full else dict.fromkeys(lines)
+    cells = [(n, q, name) for n, q, name in cells if q in chosen.q and name in chosen.integrands]
     since = quiet.now()
     if chosen.ours:
         ours_again()
     if chosen.only in (None, "table"):
-        rows = table(cells, chosen.again)
+        rows = table(cells, chosen.results, chosen.again)
         print(tables.markdown(rows))
         for name, at in (("n", {"q": 8, "integrand": "ei"}), ("q", {"n": 248, "integrand": "ei"})):
             line = [row for row in rows if all(row[key] == value for key, value in at.items())]
-            slope = np.polyfit(np.log([row[name] for row in line]), np.log([row["ours_seconds"] for row in line]), 1)[0]
-            print(f"cost grows as {name}^{slope:.2f} (EI, others fixed)")
+            if len(line) > 1:
+                sizes, seconds = (np.log([row[key] for row in line]) for key in (name, "ours_seconds"))
+                print(f"cost grows as {name}^{np.polyfit(sizes, seconds, 1)[0]:.2f} (EI, others fixed)")
     if chosen.only in (None, "starts", "floor"):
         path = RESULTS / "starts.json"
         result = json.loads(path.read_text()) if path.exists() else {}
