@@ -30,7 +30,6 @@ from optuna.trial import FrozenTrial, TrialState
 from poolwise.adapters.optuna_space import (
     Frame,
     Point,
-    Seen,
     Way,
     choose,
     distribution_of,
@@ -43,6 +42,7 @@ from poolwise.adapters.optuna_space import (
 POOL, PARAMS = "poolwise:pool", "poolwise:params"  # system attributes: a pool with its chooser, the point of a trial
 LONGEST = 2045  # characters of one attribute, which some databases limit
 CROWD = 4  # times q: how large a pool gets when so many trials wait for their parameters at the same time
+ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
 STATES = {"pending": TrialState.RUNNING, "told": TrialState.COMPLETE, "failed": TrialState.FAIL}
 
 
@@ -98,11 +98,9 @@ class PoolSampler(BaseSampler):
             return {}
         with self._lock:
             trials = study.get_trials(deepcopy=False)
-            others = [(other, _point(other, frame)) for other in trials if other.number != trial.number]
-            seen = observe(frame, others, study.directions, avoid_failed=self._avoid_failed)
-            point = _handed(trials, trial.number, self._q, seen)
-            if point is None or point in [place for _, place in others]:
-                point = self._chosen(study, trials, trial, seen)
+            point = _handed(trials, trial.number, self._q, frame, self._ended(trials))
+            if point is None or _is_taken(point, trials, trial.number, frame):
+                point = self._chosen(study, trials, trial, frame)
             _write(study, trial, PARAMS, {"space": frame.mark, "point": point})
         return frame.params(point)
 
@@ -124,18 +122,24 @@ class PoolSampler(BaseSampler):
             _process_constraints_after_trial(self._constraints_func, study, trial, state)
         self._independent.after_trial(study, trial, state, values)
 
-    def _chosen(self, study: optuna.Study, trials: Sequence[FrozenTrial], trial: FrozenTrial, seen: Seen) -> Point:
+    def _ended(self, trials: Sequence[FrozenTrial]) -> int:
+        """How many trials have ended in a way that may count."""
+        return sum(t.state in ENDED or (self._avoid_failed and t.state == TrialState.FAIL) for t in trials)
+
+    def _chosen(self, study: optuna.Study, trials: Sequence[FrozenTrial], trial: FrozenTrial, frame: Frame) -> Point:
         """The trial's place in a new pool, which is stored for the trials whose numbers follow."""
+        others = [(other, _point(other, frame)) for other in trials if other.number != trial.number]
+        seen = observe(frame, others, study.directions, avoid_failed=self._avoid_failed)
         first = _first(trials, trial.number)
         way = Way(self._seed_of(study, trials), first, fill=not seen.enough(self._startup))
         size = self._q if way.fill else _seats(trials, trial.number, self._q, len(seen.running))
         place = trial.number - first
         size = max(size, min(place + 1, CROWD * self._q))
         pool = choose(seen, min(1 << (size - 1).bit_length(), max(size, self._q)), way)  # few sizes to compile
-        known = None if way.fill and not seen.avoided else seen.count
-        _write(study, trial, POOL, {"space": seen.frame.mark, "first": first, "known": known, "members": pool})
+        known = None if way.fill and not seen.avoided else self._ended(trials)
+        _write(study, trial, POOL, {"space": frame.mark, "first": first, "known": known, "members": pool})
         now = study.get_trials(deepcopy=False)
-        taken = [_point(other, seen.frame) for other in now if other.number != trial.number]
+        taken = [_point(other, frame) for other in now if other.number != trial.number]
         ahead = [pool[(place + i) % len(pool)] for i in range(len(pool))]
         return next((point for point in ahead if point not in taken), ahead[0])  # others may have chosen meanwhile
 
@@ -237,17 +241,24 @@ def _first(trials: Sequence[FrozenTrial], number: int) -> int:
     return max(placed, default=-1) + 1
 
 
-def _handed(trials: Sequence[FrozenTrial], number: int, q: int, seen: Seen) -> Point | None:
+def _handed(trials: Sequence[FrozenTrial], number: int, q: int, frame: Frame, ended: int) -> Point | None:
     """The point that a pool has for a trial of that number, if nothing was told since; pools that fill stay good."""
     for trial in trials:
         pool = _read(trial, POOL) if abs(trial.number - number) < CROWD * q else None
-        if pool is None or pool["space"] != seen.frame.mark or pool["known"] not in (None, seen.count):
+        if pool is None or pool["space"] != frame.mark or pool["known"] not in (None, ended):
             continue
         place = number - pool["first"]
         if 0 <= place < len(pool["members"]):
             found: Point = pool["members"][place]
             return found
     return None
+
+
+def _is_taken(point: Point, trials: Sequence[FrozenTrial], number: int, frame: Frame) -> bool:
+    """Whether another trial is at a point; the first parameter tells most of them apart, which saves reading them."""
+    name, value = next(iter(frame.params(point).items()))
+    alike = [t for t in trials if t.state == TrialState.RUNNING or t.params.get(name) == value]
+    return point in [_point(other, frame) for other in alike if other.number != number]
 
 
 def _seats(trials: Sequence[FrozenTrial], number: int, q: int, running: int) -> int:

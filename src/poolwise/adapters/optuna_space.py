@@ -124,11 +124,6 @@ class Seen:
     running: list[Point]
     limits: list[tuple[Point, dict[str, float]]]
 
-    @property
-    def count(self) -> int:
-        """How many trials have ended in a way that counts."""
-        return len(self.told) + len(self.avoided)
-
     def enough(self, least: int) -> bool:
         """Whether there are so many values, and enough of them for a model."""
         definition = Definition(self.frame.space, "value", "maximize")

@@ -61,8 +61,8 @@ def recommend(definition: Definition, trials: Sequence[Trial]) -> dict[str, Any]
 
 def ready(definition: Definition, trials: Sequence[Trial]) -> bool:
     """Whether there are enough told trials in the space for a model."""
-    told, _ = place(definition.space, [trial for trial in trials if trial.state == "told"])
-    return definition.space.dimension > 0 and len(told) >= FEWEST
+    space, told = definition.space, [trial for trial in trials if trial.state == "told"]
+    return space.dimension > 0 and any(len(place(space, some)[0]) >= FEWEST for some in (told[:FEWEST], told))
 
 
 def tried_points(definition: Definition, trials: Sequence[Trial]) -> Tried:
