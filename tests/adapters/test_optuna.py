@@ -114,6 +114,21 @@ def test_pools_follow_the_model_and_end_when_something_is_told():
     assert study.best_value < 0.05
 
 
+@pytest.mark.parametrize("state", [TrialState.COMPLETE, TrialState.RUNNING])
+def test_a_place_that_another_trial_has_taken_is_not_handed_out(state):
+    study = new_study(4)
+    study.ask(SQUARE)
+    x, y = pools(study)[0]["members"][2]
+    value = 1.0 if state == TrialState.COMPLETE else None
+    study.add_trial(create_trial(state=state, params={"x": x, "y": y}, distributions=SQUARE, value=value))
+
+    third = study.ask(SQUARE)
+
+    assert third.number == 2
+    assert {"x": x, "y": y} != third.params
+    assert sorted(pools(study)) == [0, 2]
+
+
 def test_one_trial_at_a_time_is_no_pool():
     """Where trials have run one after the other, the next is chosen for itself."""
     study = new_study(4)
