@@ -95,11 +95,24 @@ def _scatter(
         at, values = [seconds[m] for m in mine], [ends[m][0] for m in mine]
         errors = [ends[m][1] for m in mine]
         axes.errorbar(at, values, None if np.isnan(errors).all() else errors, marker="o", ms=6, **looks[mine[0]])
-        for method, x, y in zip(mine, at, values, strict=True):
-            side: dict[str, Any] = {"xytext": (-6, 4), "ha": "right"} if x > middle else {"xytext": (6, 4)}
-            axes.annotate(method, (x, y), textcoords="offset points", fontsize=7.5, **side)
     axes.set(xscale="log", xlabel="median processor seconds of a pool, fit included, one thread")
     axes.margins(x=0.1)
+    _name(axes, {method: (seconds[method], ends[method][0]) for method in ends}, middle)
+
+
+def _name(axes: Any, places: dict[str, tuple[float, float]], middle: float) -> None:
+    """Names beside their points, from the top down; one that would cover another moves down."""
+    axes.figure.draw_without_rendering()
+    taken: list[tuple[float, float, float]] = []
+    for method, (x, y) in sorted(places.items(), key=lambda item: -item[1][1]):
+        across, height = axes.transData.transform((x, y)) * 72 / axes.figure.dpi  # in points, as fonts are
+        width, left = 4.2 * len(method), x > middle
+        start, up = across - 6 - width if left else across + 6, 4.0
+        while any(a < start + width and start < b and abs(height + up - other) < 8 for a, b, other in taken):
+            up -= 1.0
+        taken.append((start, start + width, height + up))
+        side = {"xytext": (-6, up), "ha": "right"} if left else {"xytext": (6, up), "ha": "left"}
+        axes.annotate(method, (x, y), textcoords="offset points", fontsize=7.5, **side)
 
 
 def _functions(held: Curves, looks: dict[str, dict[str, Any]]) -> Any:
