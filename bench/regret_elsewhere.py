@@ -1,0 +1,130 @@
+"""A method on tasks that are not the benchmark's, so that choices are not made on those: `play` it, `compare` two.
+
+All 24 BBOB functions with other instances, or functions drawn from a prior whose hyperparameters must be learned. Each
+task is a file in a folder, so a stopped play goes on; to compare two versions of Poolwise, play each in its checkout.
+
+    python bench/regret_elsewhere.py play out/new --instances 41 42 43
+    python bench/regret_elsewhere.py play out/new --drawn 40 --dimensions 4 --lengthscale 0.15
+    python bench/regret_elsewhere.py compare out/old out/new
+"""
+
+import argparse
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import regret_ours
+from regret_play import play
+from regret_table import FLOOR
+from regret_tasks import POOL, Task, bbob_name, bbob_parts, bbob_task
+from scipy.stats import wilcoxon
+
+from poolwise.paper import tasks
+from poolwise.paper.processes import workers
+from poolwise.paper.settings import Setup
+
+SEED = 77  # of drawn functions; the benchmark's is another
+
+
+@dataclass(frozen=True)
+class Drawn(Setup):
+    """The paper's tasks in any dimension, with a lengthscale in diagonals of the cube."""
+
+    diagonals: float = 0.25
+
+    @property
+    def lengthscale(self) -> float:
+        return self.diagonals * math.sqrt(self.d)
+
+
+def task_of(name: str) -> Task:
+    """The task of a name: f09-d10-i41, or drawn-d04-0.15-007."""
+    if not name.startswith("drawn"):
+        return bbob_task(name)
+    _, d, diagonals, index = name.split("-")
+    setup, k = Drawn(rounds=15, seed=SEED, q=POOL, d=int(d[1:]), diagonals=float(diagonals)), int(index)
+    start = tasks.first_points(setup, k)
+    noises = np.array([tasks.noises(setup, k, round) for round in range(setup.rounds + 1)])
+    return Task("drawn", name, tasks.task(setup, k), start, noises, tasks.optimum(setup, k, start)[1])
+
+
+def play_one(folder: Path, name: str, method: str) -> None:
+    """One run; its file has the regret of the best observation after each round."""
+    task = task_of(name)
+    run = play(task, method, regret_ours.METHODS[method], regret_ours.PACKAGES)
+    X, y = np.array(run.points), np.array(run.outcomes)
+    best = [int(np.argmax(y[:n])) for n in range(POOL, len(y) + 1, POOL)]
+    regrets = task.optimum - task.function(X[best])
+    half = folder / f"{name}.half"
+    half.write_text(json.dumps({"regrets": regrets.tolist(), "cpu_seconds": run.cpu_seconds}))
+    half.rename(folder / f"{name}.json")
+
+
+def names(options: argparse.Namespace) -> list[str]:
+    if options.drawn:
+        return [
+            f"drawn-d{d:02d}-{options.lengthscale}-{k:03d}" for k in range(options.drawn) for d in options.dimensions
+        ]
+    return [bbob_name(f, d, i) for i in options.instances for f in options.functions for d in options.dimensions]
+
+
+def play_all(options: argparse.Namespace) -> None:
+    options.folder.mkdir(parents=True, exist_ok=True)
+    missing = [name for name in names(options) if not (options.folder / f"{name}.json").exists()]
+    with workers(options.processes) as crew:
+        crew.run([(play_one, (options.folder, name, options.method)) for name in missing], "elsewhere")
+
+
+def compare(first: Path, second: Path) -> str:
+    """Mean log10 regret of the second less that of the first, over the tasks of both, after half of the rounds too."""
+    held = [{path.stem: json.loads(path.read_text()) for path in sorted(f.glob("*.json"))} for f in (first, second)]
+    common = sorted(held[0].keys() & held[1].keys())
+    kinds = {name: f"f{bbob_parts(name)[0]}" if name[0] == "f" else name.rpartition("-")[0] for name in common}
+    lines = ["| tasks | number | difference | error | p | halfway | error |", "|" + " --- |" * 7]
+    for kind in ["all", *sorted(set(kinds.values()), key=lambda kind: (len(kind), kind))]:
+        chosen = [name for name in common if kind in ("all", kinds[name])]
+        last, middle = (_differences(held, chosen, place) for place in (-1, None))
+        shown = [
+            f"{value:+.3f}" if i % 2 == 0 else f"{value:.3f}" for i, value in enumerate((*_mean(last), *_mean(middle)))
+        ]
+        p = wilcoxon(last).pvalue if last.any() else 1.0
+        lines.append(f"| {kind} | {len(chosen)} | {shown[0]} | {shown[1]} | {p:.2g} | {shown[2]} | {shown[3]} |")
+    return "\n".join(lines)
+
+
+def _differences(held: list[dict], chosen: list[str], place: int | None) -> np.ndarray:
+    def height(run: dict) -> float:
+        return math.log10(max(run["regrets"][len(run["regrets"]) // 2 if place is None else place], FLOOR))
+
+    return np.array([height(held[1][name]) - height(held[0][name]) for name in chosen])
+
+
+def _mean(values: np.ndarray) -> tuple[float, float]:
+    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    playing = commands.add_parser("play")
+    playing.add_argument("folder", type=Path)
+    playing.add_argument("--method", choices=regret_ours.METHODS, default="default")
+    playing.add_argument("--functions", type=int, nargs="+", default=range(1, 25))
+    playing.add_argument("--instances", type=int, nargs="+", default=[41, 42, 43])
+    playing.add_argument("--dimensions", type=int, nargs="+", default=[5, 10])
+    playing.add_argument("--drawn", type=int, default=0, help="so many functions of a prior instead")
+    playing.add_argument("--lengthscale", type=float, default=0.25, help="theirs, in diagonals of the cube")
+    playing.add_argument("--processes", type=int, default=2)
+    playing.set_defaults(do=play_all)
+    comparing = commands.add_parser("compare")
+    comparing.add_argument("first", type=Path)
+    comparing.add_argument("second", type=Path)
+    comparing.set_defaults(do=lambda options: print(compare(options.first, options.second)))
+    options = parser.parse_args()
+    options.do(options)
+
+
+if __name__ == "__main__":
+    main()
