@@ -81,35 +81,36 @@ def compare(first: Path, second: Path) -> str:
     """Mean log10 regret of the second less that of the first, over the tasks of both, after half of the rounds too."""
     held = [{path.stem: json.loads(path.read_text()) for path in sorted(f.glob("*.json"))} for f in (first, second)]
     common = sorted(held[0].keys() & held[1].keys())
+    if not common:
+        raise SystemExit(f"{first} and {second} have no task in common: play the same tasks into both, then compare.")
     kinds = {name: f"f{bbob_parts(name)[0]}" if name[0] == "f" else name.rpartition("-")[0] for name in common}
     lines = ["| tasks | number | difference | error | p | halfway | error |", "|" + " --- |" * 7]
     for kind in ["all", *sorted(set(kinds.values()), key=lambda kind: (len(kind), kind))]:
         chosen = [name for name in common if kind in ("all", kinds[name])]
-        last, middle = (_differences(held, chosen, place) for place in (-1, None))
-        shown = [
-            f"{value:+.3f}" if i % 2 == 0 else f"{value:.3f}" for i, value in enumerate((*_mean(last), *_mean(middle)))
-        ]
+        last, middle = (np.array([_gain(held, name, share) for name in chosen]) for share in (1.0, 0.5))
         p = wilcoxon(last).pvalue if last.any() else 1.0
-        lines.append(f"| {kind} | {len(chosen)} | {shown[0]} | {shown[1]} | {p:.2g} | {shown[2]} | {shown[3]} |")
+        lines.append(f"| {kind} | {len(chosen)} | {_mean(last)} | {p:.2g} | {_mean(middle)} |")
     return "\n".join(lines)
 
 
-def _differences(held: list[dict], chosen: list[str], place: int | None) -> np.ndarray:
-    def height(run: dict) -> float:
-        return math.log10(max(run["regrets"][len(run["regrets"]) // 2 if place is None else place], FLOOR))
+def _gain(held: list[dict], name: str, share: float) -> float:
+    """By how much log10 regret differs on a task after that share of its rounds."""
+    first, second = (run[name]["regrets"] for run in held)
+    place = round(share * (len(first) - 1))
+    return math.log10(max(second[place], FLOOR)) - math.log10(max(first[place], FLOOR))
 
-    return np.array([height(held[1][name]) - height(held[0][name]) for name in chosen])
 
-
-def _mean(values: np.ndarray) -> tuple[float, float]:
-    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+def _mean(values: np.ndarray) -> str:
+    """The mean and its standard error, as two cells of the table."""
+    error = f"{values.std(ddof=1) / math.sqrt(len(values)):.3f}" if len(values) > 1 else "-"
+    return f"{values.mean():+.3f} | {error}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     playing = commands.add_parser("play")
-    playing.add_argument("folder", type=Path)
+    playing.add_argument("folder", type=Path, help="one for each method and version: a task that is there is kept")
     playing.add_argument("--method", choices=regret_ours.METHODS, default="default")
     playing.add_argument("--functions", type=int, nargs="+", default=range(1, 25))
     playing.add_argument("--instances", type=int, nargs="+", default=[41, 42, 43])
