@@ -129,6 +129,18 @@ def test_a_place_that_another_trial_has_taken_is_not_handed_out(state):
     assert sorted(pools(study)) == [0, 2]
 
 
+@pytest.mark.parametrize("avoid", [True, False])
+def test_a_failure_ends_a_pool_where_failures_are_avoided(avoid):
+    study = new_study(4, avoid_failed=avoid)
+    play(study, rounds=2, q=4)
+    trials = [study.ask(SQUARE) for _ in range(2)]
+
+    study.tell(trials[1], state=TrialState.FAIL)
+    study.ask(SQUARE)
+
+    assert sorted(pools(study)) == ([0, 4, 8, 10] if avoid else [0, 4, 8])
+
+
 def test_one_trial_at_a_time_is_no_pool():
     """Where trials have run one after the other, the next is chosen for itself."""
     study = new_study(4)

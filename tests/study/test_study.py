@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -20,13 +21,14 @@ from poolwise.space.space import Space
 from poolwise.study import schema
 from poolwise.study import suggest as suggesting
 from poolwise.study.allowed import EVEN, Allowed, tried_of
-from poolwise.study.definition import Settings
+from poolwise.study.definition import Definition, Settings
 from poolwise.study.handles import PICTURES
 from poolwise.study.model import subset
 from poolwise.study.placing import nearest
 from poolwise.study.scaling import scale_of
 from poolwise.study.study import Study
 from poolwise.study.success import merge, success_of
+from poolwise.study.trial import Trial
 
 LINE = {"x": Float(0, 1)}
 MIXED = Space({"x": Float(1e-3, 1, log=True), "n": Int(1, 6), "kind": Choice(["a", "b"])}, ["n * x <= 4"])
@@ -510,3 +512,13 @@ def test_every_acquisition_gives_a_pool(acquisition, no_fallback):
         study.add({"x": float(x)}, bowl(x))
 
     assert 2 == len(suggested(study, 2))
+
+
+@pytest.mark.parametrize("inside", [suggesting.FEWEST - 1, suggesting.FEWEST])
+def test_a_model_waits_for_told_trials_in_the_space(inside):
+    """Those far outside, which are told first here, do not count."""
+    definition = Definition(Space({"x": Float(0.0, 1.0)}), "value", "minimize")
+    places = [9.0] * suggesting.FEWEST + [0.1 * k for k in range(inside)]
+    trials = [Trial(k, {"x": x}, "told", datetime(2000, 1, 1, tzinfo=UTC), 0.0) for k, x in enumerate(places)]
+
+    assert suggesting.ready(definition, trials) == (inside == suggesting.FEWEST)
