@@ -126,7 +126,7 @@ class ExpectedImprovement(MaxType):
         store_number(self, "threshold")
 
     def value(self, best: Float[Array, "*m"]) -> Float[Array, "*m"]:
-        return jnp.maximum(best - self.threshold, 0.0)
+        return jax.nn.relu(best - self.threshold)
 
     def integrated(
         self, best: Float[Array, "1 m"], given: Float[Array, "p m"], deviation: Float[Array, "p 1"], mean: Array

@@ -40,9 +40,11 @@ class Field:
         return scaled(points, self.lengthscale, self.warp)
 
     def covariances(self, a: Float[Array, "p d"], b: Float[Array, "n d"]) -> Float[Array, "p n"]:
-        """Prior covariances of scaled points, squared distances by a matrix product."""
-        squares = jnp.sum(a * a, axis=1)[:, None] + jnp.sum(b * b, axis=1)[None, :]
-        return self.variance * self.kernel.profile(jnp.maximum(squares - 2 * a @ b.T, 0.0))
+        """Prior covariances of scaled points, squared distances |a|^2 - 2 a.b + |b|^2 by one matrix product."""
+        left = jnp.concatenate([a, jnp.sum(a * a, axis=1, keepdims=True), jnp.ones_like(a[:, :1])], axis=1)
+        right = jnp.concatenate([-2 * b, jnp.ones_like(b[:, :1]), jnp.sum(b * b, axis=1, keepdims=True)], axis=1)
+        s = left @ right.T
+        return self.variance * self.kernel.profile(jnp.where(s > 0, s, 0.0))
 
     def rows(self, points: Float[Array, "p d"]) -> Rows:
         """Means of points, and what their covariances with each other and with other points are made of."""

@@ -47,9 +47,10 @@ class MaxObjective:
         ones = jnp.ones((self.normals.shape[0], 1), self.normals.dtype)
         # The mean is one more column of the factor: one product gives the outcomes, one its gradient.
         factors = jnp.concatenate([sides, factor, mean], axis=2)
-        y = jnp.einsum("ric,mc->rim", factors, jnp.concatenate([self.prefix.normals, self.normals, ones], axis=1))
+        y = _outcomes(factors, jnp.concatenate([self.prefix.normals, self.normals, ones], axis=1))
         best = self.integrand.pooled(self.integrand.score(above(self.prefix, y), mean))
-        return averaged(self.integrand, self.integrand.value(jnp.maximum(best, self.prefix.best[None, :])))
+        before = self.prefix.best[None, :]
+        return averaged(self.integrand, self.integrand.value(jnp.where(best >= before, best, before)))
 
     @property
     def dimension(self) -> int:
@@ -66,6 +67,22 @@ class MaxObjective:
         c, q = self.prefix.taken.shape[0], self.normals.shape[1]
         z = jax.random.normal(key, (samples, c + q), self.normals.dtype)
         return MaxObjective(self.field, self.integrand, redrawn(self.prefix, self.integrand, z[:, :c]), z[:, c:])
+
+
+@jax.custom_jvp
+def _outcomes(factors: Float[Array, "r q c"], z: Float[Array, "m c"]) -> Float[Array, "r q m"]:
+    """Outcomes of r pools in all samples; z is a constant.
+
+    A product reads z fastest by columns, its gradient by rows: so it is transposed once, ahead of a loop, and the
+    barrier keeps the compiler from undoing that.
+    """
+    columns = jax.lax.optimization_barrier(z.T)  # type: ignore[no-untyped-call]
+    return jnp.einsum("ric,cm->rim", factors, columns)
+
+
+@_outcomes.defjvp
+def _outcomes_jvp(primals: Any, tangents: Any) -> Any:
+    return _outcomes(*primals), jnp.einsum("ric,mc->rim", tangents[0], primals[1])
 
 
 @jax.custom_jvp
