@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from poolwise.belief.factor import inverse_root
+from poolwise.belief.factor import inverse_by, inverse_root
 from poolwise.belief.gaussian_process import Data
 from poolwise.belief.kernel import Kernel
 from poolwise.belief.padding import masked
@@ -102,7 +102,7 @@ def log_evidence(
     shape = amplitude * kernel.profile(s)
     K = masked(shape + jnp.diag(data.noise + noise), data.live)
     root = inverse_root(K)
-    inverse = root.T @ root
+    inverse = inverse_by(root)
     live = data.live.astype(K.dtype)
     mean = live @ (inverse @ data.y) / (live @ (inverse @ live) + 1.0)
     residual = live * (data.y - mean)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from poolwise.belief.factor import JITTER_LADDER, cholesky, inverse_cholesky, inverse_root
+from poolwise.belief.factor import JITTER_LADDER, cholesky, inverse_by, inverse_cholesky, inverse_root
 
 
 def covariance(n, seed=0):
@@ -31,6 +31,16 @@ def test_inverse_factor_by_halves(n):
     with jax.enable_x64(True):
         np.testing.assert_allclose(expected, inverse_root(jnp.asarray(sigma)), atol=1e-9)
         np.testing.assert_allclose(expected, inverse_cholesky(jnp.asarray(sigma)), atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 64, 65, 200, 256])
+def test_inverse_by_halves(n):
+    W = np.tril(np.random.default_rng(n).normal(size=(n, n)))
+
+    with jax.enable_x64(True):
+        inverse = np.asarray(inverse_by(jnp.asarray(W)))
+
+    np.testing.assert_allclose(W.T @ W, inverse, atol=1e-12 * n)
 
 
 @pytest.mark.parametrize("q", [1, 2, 3, 8])

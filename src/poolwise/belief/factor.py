@@ -97,13 +97,33 @@ def inverse_root(covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:
     """
     n = covariance.shape[0]
     if n <= BLOCK:
-        return inverse_factor(jnp.linalg.cholesky(covariance, symmetrize_input=False))
-    half = BLOCK * (-(-n // BLOCK) // 2)
+        # LAPACK reads columns: the transpose, which is the same, saves a copy of this and of all it is made of.
+        return inverse_factor(jnp.linalg.cholesky(covariance.T, symmetrize_input=False))
+    half = _half(n)
     first = inverse_root(covariance[:half, :half])
     side = covariance[half:, :half] @ first.T
     second = inverse_root(covariance[half:, half:] - side @ side.T)
     corner = jnp.zeros((half, n - half), dtype=covariance.dtype)
     return jnp.block([[first, corner], [-second @ (side @ first), second]])
+
+
+def inverse_by(root: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """W'W, the inverse of a covariance whose inverse factor is W: by halves, as the upper corner is zero.
+
+    W = [A 0; B C]:        W'W = [A'A + B'B, B'C; C'B, C'C]
+    """
+    n = root.shape[0]
+    if n <= BLOCK:
+        return root.T @ root
+    half = _half(n)
+    low, last = root[half:, :half], root[half:, half:]
+    side = last.T @ low
+    return jnp.block([[inverse_by(root[:half, :half]) + low.T @ low, side.T], [side, inverse_by(last)]])
+
+
+def _half(n: int) -> int:
+    """Where to cut a matrix: at the end of a block."""
+    return BLOCK * (-(-n // BLOCK) // 2)
 
 
 def _up_the_ladder(covariance: Float[Array, "q q"], *, inverse: bool) -> Float[Array, "q q"]:

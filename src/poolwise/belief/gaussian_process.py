@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from poolwise import checks
-from poolwise.belief.factor import inverse_cholesky
+from poolwise.belief.factor import inverse_by, inverse_cholesky
 from poolwise.belief.kernel import Kernel, covariances
 from poolwise.belief.normal import Normal
 from poolwise.belief.padding import bucket, masked, padded
@@ -161,7 +161,7 @@ def _condition(
     """The inverse factor and the inverse of the data's covariance, and the data's weights in the posterior mean."""
     root = inverse_cholesky(covariance_of_data(process.kernel, data))
     residual = jnp.where(data.live, data.y - process.mean, 0.0)
-    return root, root.T @ root, root.T @ (root @ residual)
+    return root, inverse_by(root), root.T @ (root @ residual)
 
 
 def prepare(process: GaussianProcess, data: Data) -> None:

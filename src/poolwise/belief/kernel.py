@@ -40,10 +40,16 @@ def with_slope(value: Profile, slope: Profile) -> Profile:
     return profile
 
 
+@jax.custom_jvp
 def _root(s: Float[Array, "..."]) -> Float[Array, "..."]:
     """sqrt(s), with 0 as its derivative at 0."""
-    safe = jnp.where(s > 0, s, 1.0)
-    return jnp.where(s > 0, jnp.sqrt(safe), 0.0)
+    return jnp.sqrt(s)
+
+
+@_root.defjvp
+def _root_jvp(primals: Any, tangents: Any) -> Any:
+    root = _root(*primals)
+    return root, jnp.where(root > 0, 0.5 / jnp.where(root > 0, root, 1.0), 0.0) * tangents[0]
 
 
 def _matern12(s: Float[Array, "..."]) -> Float[Array, "..."]:
