@@ -43,7 +43,7 @@ ROOT = Path(__file__).parents[2]
 FILL = Settings(acquisition="fill")
 HEAD = """
 import sys, ray
-node = ray.init(num_cpus=2, resources={"slot": 8}, include_dashboard=False, object_store_memory=100 * 2**20)
+node = ray.init(num_cpus=2, num_gpus=2, resources={"slot": 8}, include_dashboard=False, object_store_memory=100 * 2**20)
 print(node.address_info["address"], flush=True)
 sys.stdin.read()
 """
@@ -89,6 +89,21 @@ def test_no_trial_is_lost(cluster, tmp_path, settings):
     raised = [reason for reason in reasons(study) if "ArithmeticError: no convergence in call" in reason]
     assert (2, 12, 14) == (len(lost), len(raised), study.counts["failed"])
     assert all(trial.value < 1 for trial in study.trials if trial.value is not None)  # JAX was in no worker
+
+
+def test_a_call_has_the_gpu_that_it_needs(cluster, study, tmp_path):
+    """Ray counts GPUs and says to each call which is its own: two calls at a time here, never on the same one."""
+
+    def holds_one(x):
+        mine = tmp_path / os.environ["CUDA_VISIBLE_DEVICES"]
+        mine.touch(exist_ok=False)
+        time.sleep(0.05)
+        mine.unlink()
+        return float(mine.name)
+
+    study.run(holds_one, trials=6, q=3, executor=RayExecutor(num_cpus=0, num_gpus=1))
+
+    assert {0.0, 1.0} == {trial.value for trial in study.trials}
 
 
 def test_a_lost_worker_may_be_replaced(cluster, study, tmp_path):
@@ -172,9 +187,9 @@ def test_an_objective_that_cannot_be_sent_is_refused(cluster, study):
 def test_what_the_cluster_does_not_have_is_said(cluster, caplog):
     """Ray would wait for it without end."""
     with caplog.at_level(logging.WARNING):
-        RayExecutor(num_gpus=2).make_workers(abs, Inbox())
+        RayExecutor(num_gpus=3).make_workers(abs, Inbox())
 
-    assert ["run: a call needs 2 GPU, of which the Ray cluster has 0"] == [r.getMessage() for r in caplog.records]
+    assert ["run: a call needs 3 GPU, of which the Ray cluster has 2"] == [r.getMessage() for r in caplog.records]
 
 
 def test_needs_are_numbers():
