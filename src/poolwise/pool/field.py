@@ -44,7 +44,7 @@ class Field:
         left = jnp.concatenate([a, jnp.sum(a * a, axis=1, keepdims=True), jnp.ones_like(a[:, :1])], axis=1)
         right = jnp.concatenate([-2 * b, jnp.ones_like(b[:, :1]), jnp.sum(b * b, axis=1, keepdims=True)], axis=1)
         s = left @ right.T
-        return self.variance * self.kernel.profile(jnp.where(s > 0, s, 0.0))
+        return self.variance * self.kernel.profile(jnp.where(s < 0, 0.0, s))
 
     def rows(self, points: Float[Array, "p d"]) -> Rows:
         """Means of points, and what their covariances with each other and with other points are made of."""

@@ -50,7 +50,7 @@ class MaxObjective:
         y = _outcomes(factors, jnp.concatenate([self.prefix.normals, self.normals, ones], axis=1))
         best = self.integrand.pooled(self.integrand.score(above(self.prefix, y), mean))
         before = self.prefix.best[None, :]
-        return averaged(self.integrand, self.integrand.value(jnp.where(best >= before, best, before)))
+        return averaged(self.integrand, self.integrand.value(jnp.where(best < before, before, best)))
 
     @property
     def dimension(self) -> int:
