@@ -75,6 +75,17 @@ def test_joint_objective_is_the_expectation(goal, pending):
 
 
 @pytest.mark.parametrize("goal", GOALS, ids=lambda goal: type(goal).__name__)
+@pytest.mark.parametrize("pending", [NOBODY, PENDING], ids=["alone", "pending"])
+def test_a_pool_without_a_value_has_none(goal, pending):
+    """What is not a number is not taken for a pool that is worth nothing, or for one as good as the pending points."""
+    with jax.enable_x64(True):
+        objective, _ = max_objective(belief(), goal, 4, pending, samples=64, seed=3)
+        values = objective(jnp.asarray(POOL.reshape(1, -1)).at[0, 5].set(jnp.nan))
+
+    assert np.isnan(values).all()
+
+
+@pytest.mark.parametrize("goal", GOALS, ids=lambda goal: type(goal).__name__)
 def test_joint_gradient_is_that_of_central_differences(goal):
     """Holding w constant loses nothing of the gradient."""
     with jax.enable_x64(True):
