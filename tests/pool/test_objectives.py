@@ -7,7 +7,8 @@ import pytest
 
 import poolwise as pw
 from poolwise.acquisition.base_samples import normals
-from poolwise.pool.ascent import general_objective, max_objective
+from poolwise.maximizers import lbfgsb
+from poolwise.pool.ascent import _advance, general_objective, max_objective
 from poolwise.pool.field import JITTER, field_of
 from poolwise.pool.greedy import with_points
 from poolwise.pool.joint import value_and_gradient
@@ -136,3 +137,19 @@ def test_one_point_is_integrated_by_formula(pending):
     pools = [belief(np.concatenate([waiting, x[None]])) for x in points]
     exact = [float(pw.exact.expected_improvement(normal, 1.2)) for normal in pools]
     assert values == pytest.approx(exact, abs=5e-3 if pending else 1e-8)
+
+
+@pytest.mark.parametrize("q", [2, 6, 7, 9])
+def test_the_compiled_climb_sees_the_same_values(q):
+    """In one dimension jaxlib 0.10.2 compiled the loop wrongly while a distance's root was guarded in its value."""
+    posterior = pw.GaussianProcess(pw.Matern52(0.15), noise=1e-6).condition([[0.2], [0.22], [0.8]], [0.0, 0.9, -2.0])
+    with jax.enable_x64(True):
+        objective, _ = max_objective(
+            posterior, pw.ProbabilityOfImprovement(2.5), q, np.zeros((0, 1)), samples=64, seed=0
+        )
+        end = _advance(objective, lbfgsb.init(jnp.asarray(np.random.default_rng(q).random((1, q)))), 7)
+        with jax.disable_jit():
+            value, gradient = value_and_gradient(objective, end.points)
+
+    np.testing.assert_allclose(end.values, value, rtol=1e-9)
+    np.testing.assert_allclose(end.gradients, gradient, rtol=1e-6, atol=1e-9)
