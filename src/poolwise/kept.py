@@ -18,6 +18,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,7 +72,8 @@ class Kept:
         """Make the program in a thread, once."""
         if not (self._begun or self._over()):
             self._begun = True
-            threading.Thread(target=self.made, args=[folder]).start()
+            with contextlib.suppress(RuntimeError):  # the interpreter is about to end
+                _crew().submit(self.made, folder)
 
     def outputs(self, folder: Path) -> Any:
         """Shapes of what the function returns; None if the program is there already, or is not to be had."""
@@ -104,6 +106,12 @@ class Kept:
                 log.info("programs: %s is not kept (%s)", self._function.__name__, error)
                 self._traced = None
         return self._traced
+
+
+@functools.cache
+def _crew() -> ThreadPoolExecutor:
+    """Threads that make programs ahead, in the order in which they were asked for; a core is left to who waits."""
+    return ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1))
 
 
 def file_of(function: Callable[..., Any], arguments: Any, static: dict[str, Any], folder: Path) -> Path:

@@ -184,12 +184,12 @@ def _highest(problem: Problem, data: Data, starts: list[Float[np.ndarray, " t"]]
 
 def _begun(start: Float[np.ndarray, " t"]) -> State:
     """A climb that has not looked yet."""
-    return dataclasses.replace(_blank(len(start)), points=jnp.asarray(start[None]))
+    return dataclasses.replace(_blank(len(start)), points=jax.device_put(start[None]))
 
 
 @functools.cache
 def _blank(size: int) -> State:
-    return init(jnp.zeros((1, size)), gtol=1e-2, ftol=CLOSE)
+    return jax.device_put(init(np.zeros((1, size)), gtol=1e-2, ftol=CLOSE))
 
 
 def _cube(state: State) -> Float[np.ndarray, " t"]:

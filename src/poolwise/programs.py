@@ -49,23 +49,21 @@ def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
     return path
 
 
-# Less optimisation by LLVM, and in one piece: a fifth less compilation, and programs are as fast.
-THOROUGH = {"xla_backend_optimization_level": 1, "xla_cpu_parallel_codegen_split_count": 1}
-# Elementwise code by XLA's older code generator: slower programs, in two thirds of the time.
-QUICK = {**THOROUGH, "xla_cpu_use_fusion_emitters": False}
+# What makes compilation short: less optimisation by LLVM, in one piece, and elementwise code by XLA's older generator.
+# Programs are as fast, as long as no large loop writes over what it reads: the older generator does not vectorise it.
+QUICK = {
+    "xla_backend_optimization_level": 1,
+    "xla_cpu_parallel_codegen_split_count": 1,
+    "xla_cpu_use_fusion_emitters": False,
+}
 
 
 def quickly(*static_argnames: str) -> Callable[[Callable[..., Any]], Program]:
-    """`jax.jit` for programs whose time goes into matrix products: compiled in half of the time.
+    """`jax.jit` for our larger programs: compiled in half of the time.
 
     Inside another program the function is a part of that one.
     """
-    return lambda function: Program(function, static_argnames, QUICK)
-
-
-def thoroughly(*static_argnames: str) -> Callable[[Callable[..., Any]], Program]:
-    """The same for programs that have much elementwise work."""
-    return lambda function: Program(function, static_argnames, THOROUGH)
+    return lambda function: Program(function, static_argnames)
 
 
 class Program:
@@ -75,9 +73,9 @@ class Program:
     static arguments are then given by name.
     """
 
-    def __init__(self, function: Callable[..., Any], static: tuple[str, ...], options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], static: tuple[str, ...]) -> None:
         functools.update_wrapper(self, function)
-        self._function, self._static, self._wanted = function, static, options
+        self._function, self._static = function, static
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, structure = jax.tree.flatten((args, self._moving(kwargs)))
@@ -129,7 +127,7 @@ class Program:
     @property
     def _options(self) -> dict[str, Any] | None:
         """Compiler options, where this compiler knows them: they are XLA's own and may go."""
-        return self._wanted if _knows_options() else None
+        return QUICK if _knows_options() else None
 
     def _cache_size(self) -> int:
         """How many programs JAX has compiled for it, as `jax.jit` tells; those that are kept on disk do not count."""

@@ -162,7 +162,7 @@ class ProbabilityOfImprovement(MaxType):
         excess = best - self.threshold
         if self.temperature is None:
             return jnp.where(excess > 0, 1.0, 0.0)  # left-continuous: equalling the threshold is no improvement
-        return jax.nn.sigmoid(excess / (self.temperature * self.spread))
+        return jax.nn.sigmoid(excess * (1 / (self.temperature * self.spread)))  # one division, not one a sample
 
     def missed(self) -> Box | None:
         """The region whose probability is one minus the expectation, for the hard form."""

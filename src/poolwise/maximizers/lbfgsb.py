@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ from poolwise.maximizers.climb import (
     as_starts,
     evaluate,
 )
-from poolwise.precision import double
+from poolwise.precision import AnyArray, double
 from poolwise.pytree import pytree, static
 
 ValueAndGradient = Callable[[Float[Array, "r p"]], tuple[Float[Array, " r"], Float[Array, "r p"]]]
@@ -49,17 +49,17 @@ SHORTEST = 1e-10  # a line search ends when its step is shorter than this
 class State:
     """Where r starts stand in p dimensions, and the trial step of each: `direction` times `length`."""
 
-    points: Float[Array, "r p"]
-    values: Float[Array, " r"]
-    gradients: Float[Array, "r p"]
-    pairs: Float[Array, "r 2 m p"]  # moves, then falls
-    direction: Float[Array, "r p"]
-    length: Float[Array, " r"]
-    floor: Float[Array, " r"]  # a length along `direction` that still climbs steeply
-    ceiling: Float[Array, " r"]  # a length that fails, where one is known
-    done: Bool[Array, " r"]
-    evaluations: Int[Array, " r"]
-    rounds: Int[Array, ""]
+    points: Float[AnyArray, "r p"]
+    values: Float[AnyArray, " r"]
+    gradients: Float[AnyArray, "r p"]
+    pairs: Float[AnyArray, "r 2 m p"]  # moves, then falls
+    direction: Float[AnyArray, "r p"]
+    length: Float[AnyArray, " r"]
+    floor: Float[AnyArray, " r"]  # a length along `direction` that still climbs steeply
+    ceiling: Float[AnyArray, " r"]  # a length that fails, where one is known
+    done: Bool[AnyArray, " r"]
+    evaluations: Int[AnyArray, " r"]
+    rounds: Int[AnyArray, ""]
     gtol: float = static(1e-5)
     ftol: float = static(1e-9)
 
@@ -81,21 +81,27 @@ def ascend(  # noqa: PLR0913
     return advance(value_and_gradient, init(starts, memory=memory, gtol=gtol, ftol=ftol), rounds)
 
 
-def init(starts: Float[Array, "r p"], *, memory: int = 10, gtol: float = 1e-5, ftol: float = 1e-9) -> State:
-    """Before the first round: nothing is evaluated yet, so the function is compiled once, in the loop."""
+def init(
+    starts: Float[Array | np.ndarray, "r p"], *, memory: int = 10, gtol: float = 1e-5, ftol: float = 1e-9
+) -> State:
+    """Before the first round: nothing is evaluated yet, so the function is compiled once, in the loop.
+
+    From NumPy's starts it is made on the host, where JAX would compile a program for each of its shapes.
+    """
+    xp: Any = np if isinstance(starts, np.ndarray) else jnp
     r, p = starts.shape
     return State(
-        points=starts,
-        values=jnp.full(r, -jnp.inf, starts.dtype),
-        gradients=jnp.zeros_like(starts),
-        pairs=jnp.zeros((r, 2, memory, p), starts.dtype),
-        direction=jnp.zeros_like(starts),
-        length=jnp.full(r, 0.5, starts.dtype),
-        floor=jnp.zeros(r, starts.dtype),
-        ceiling=jnp.full(r, jnp.inf, starts.dtype),
-        done=jnp.zeros(r, bool),
-        evaluations=jnp.zeros(r, int),
-        rounds=jnp.zeros((), int),
+        points=xp.asarray(starts),
+        values=xp.full(r, -xp.inf, starts.dtype),
+        gradients=xp.zeros_like(starts),
+        pairs=xp.zeros((r, 2, memory, p), starts.dtype),
+        direction=xp.zeros_like(starts),
+        length=xp.full(r, 0.5, starts.dtype),
+        floor=xp.zeros(r, starts.dtype),
+        ceiling=xp.full(r, xp.inf, starts.dtype),
+        done=xp.zeros(r, bool),
+        evaluations=xp.zeros(r, int),
+        rounds=xp.zeros((), int),
         gtol=gtol,
         ftol=ftol,
     )

@@ -27,8 +27,8 @@ from poolwise.pool.joint import GeneralObjective, MaxObjective, value_and_gradie
 from poolwise.pool.prefix import Prefix, nobody
 from poolwise.pool.starts import Room, candidate_sets, evenly, near_best, with_room
 from poolwise.pool.volume import greedy_volume, volume_objective
-from poolwise.precision import AnyArray
-from poolwise.programs import quickly, thoroughly
+from poolwise.precision import AnyArray, to_numpy
+from poolwise.programs import quickly
 from poolwise.pytree import pytree
 
 CHUNK = 8  # rounds of joint ascent between two looks at the clock
@@ -174,7 +174,7 @@ def search(  # noqa: PLR0913
     return _polished(settings, objective, states, spent, limit=limit)
 
 
-@thoroughly("starts")
+@quickly("starts")
 def _begin(  # noqa: PLR0913
     posterior: Posterior,
     integrand: MaxType,
@@ -197,9 +197,9 @@ def _make_ahead(given: tuple[Any, ...], chance: Float[np.ndarray, "s c"], starts
     if (shapes := _begin.outputs(*given, starts=starts)) is None:
         return
     objective, beginning, _ = shapes
-    if (states := _first_states.outputs(objective, beginning, chance, lanes=lanes)) is not None:
-        _first_states.ahead(objective, beginning, chance, lanes=lanes)
-        _advance.ahead(objective, states[0], RACE)
+    _advance.ahead(objective, _lane(np.zeros(math.prod(beginning.pool.shape))), RACE)
+    if lanes > 1:
+        _lanes.ahead(objective, beginning, chance, lanes=lanes)
 
 
 def general_objective(  # noqa: PLR0913
@@ -249,14 +249,24 @@ def _polished(settings: Ascent, objective: Any, states: list[lbfgsb.State], spen
     return Found(pool, spent + int(np.asarray(state.evaluations)[0]) - raced, float(np.asarray(state.values)[0]))
 
 
-@quickly("lanes")
-def _first_states(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], lanes: int) -> list[lbfgsb.State]:
+def _first_states(
+    objective: Any, beginning: Beginning, chance: Float[Array | np.ndarray, "s c"], lanes: int
+) -> list[lbfgsb.State]:
     """Where each lane starts: one on the greedy pool, the others on pools sampled from the acquisition function."""
-    starts = beginning.pool.reshape(1, -1)
     if lanes > 1:
-        rough = objective.rough(_fewer(objective.integrand))
-        starts = jnp.concatenate([starts, _sampled(rough, beginning, chance, lanes - 1)])
-    return [lbfgsb.init(start[None], gtol=1e-4, ftol=1e-6) for start in starts]
+        return [_lane(start) for start in to_numpy(_lanes(objective, beginning, chance, lanes=lanes))]
+    return [_lane(to_numpy(beginning.pool).ravel())]
+
+
+def _lane(start: Float[Array | np.ndarray, " p"]) -> lbfgsb.State:
+    return lbfgsb.init(start[None], gtol=1e-4, ftol=1e-6)
+
+
+@quickly("lanes")
+def _lanes(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], lanes: int) -> Float[Array, "l p"]:
+    """The greedy pool, and the best of pools sampled from the acquisition function."""
+    rough = objective.rough(_fewer(objective.integrand))
+    return jnp.concatenate([beginning.pool.reshape(1, -1), _sampled(rough, beginning, chance, lanes - 1)])
 
 
 def _sampled(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], count: int) -> Float[Array, "r p"]:

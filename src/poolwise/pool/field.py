@@ -18,6 +18,7 @@ from poolwise.pytree import pytree, static
 
 hold = jax.lax.stop_gradient
 
+SPARE = 4
 JITTER = 1e-8  # relative to the kernel's variance, on every pivot of a search
 
 
@@ -40,10 +41,13 @@ class Field:
         return scaled(points, self.lengthscale, self.warp)
 
     def covariances(self, a: Float[Array, "p d"], b: Float[Array, "n d"]) -> Float[Array, "p n"]:
-        """Prior covariances of scaled points, squared distances |a|^2 - 2 a.b + |b|^2 by one matrix product."""
+        """Prior covariances of scaled points, squared distances |a|^2 - 2 a.b + |b|^2 by one matrix product.
+
+        It has a few columns more than are used, so that what comes next does not write over it: see `QUICK`.
+        """
         left = jnp.concatenate([a, jnp.sum(a * a, axis=1, keepdims=True), jnp.ones_like(a[:, :1])], axis=1)
         right = jnp.concatenate([-2 * b, jnp.ones_like(b[:, :1]), jnp.sum(b * b, axis=1, keepdims=True)], axis=1)
-        s = left @ right.T
+        s = (left @ jnp.concatenate([right, jnp.zeros((SPARE, right.shape[1]), right.dtype)]).T)[:, : b.shape[0]]
         return self.variance * self.kernel.profile(jnp.where(s < 0, 0.0, s))
 
     def rows(self, points: Float[Array, "p d"]) -> Rows:

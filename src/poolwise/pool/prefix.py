@@ -73,9 +73,8 @@ def with_one(
     if exact is not None:
         return averaged(integrand, exact)
     y = given + pivot[:, None] * own[None, :]
-    return averaged(
-        integrand, integrand.value(jnp.maximum(integrand.score(above(prefix, y), rows.mean[:, None]), best))
-    )
+    score = integrand.score(above(prefix, y), rows.mean[:, None])
+    return averaged(integrand, integrand.value(jnp.where(score < best, best, score)))
 
 
 def above(prefix: Prefix, y: Float[Array, "*r m"]) -> Float[Array, "*r m"]:

@@ -25,7 +25,7 @@ from poolwise.pool.field import Field, Rows, field_of
 from poolwise.pool.joint import GeneralObjective
 from poolwise.pool.prefix import Prefix, extended, nobody, with_one
 from poolwise.pool.volume import VolumeTable
-from poolwise.programs import thoroughly
+from poolwise.programs import quickly
 from poolwise.pytree import pytree
 
 Points: TypeAlias = Float[np.ndarray, "_ d"]
@@ -167,10 +167,10 @@ def _padded(points: Points, count: int) -> Points:
     return np.concatenate([points, np.repeat(points[:1], count - len(points), axis=0)])
 
 
-_field = thoroughly()(field_of)
+_field = quickly()(field_of)
 
 
-@thoroughly()
+@quickly()
 def _prefix(
     field: Field, integrand: MaxType, z: Float[Array, "m c"], points: Float[Array, "c d"], taken: Float[Array, " c"]
 ) -> Prefix:
@@ -186,17 +186,17 @@ def _prefix(
     )[0]
 
 
-@thoroughly()
+@quickly()
 def _rows(field: Field, points: Float[Array, "p d"]) -> Rows:
     return field.rows(points)
 
 
-@thoroughly()
+@quickly()
 def _worth(seat: Any, seen: Any) -> Float[Array, " p"]:
     return seat.worth(seen)
 
 
-@thoroughly()
+@quickly()
 def _climb(
     seat: Any, starts: Float[Array, "r d"], moving: Float[Array, " d"], rounds: int | Int[Array, ""]
 ) -> lbfgsb.State:
