@@ -254,19 +254,20 @@ def _first_states(
 ) -> list[lbfgsb.State]:
     """Where each lane starts: one on the greedy pool, the others on pools sampled from the acquisition function."""
     if lanes > 1:
-        return [_lane(start) for start in to_numpy(_lanes(objective, beginning, chance, lanes=lanes))]
+        states: list[lbfgsb.State] = _lanes(objective, beginning, chance, lanes=lanes)
+        return states
     return [_lane(to_numpy(beginning.pool).ravel())]
+
+
+@quickly("lanes")
+def _lanes(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], lanes: int) -> list[lbfgsb.State]:
+    """The greedy pool, and the best of pools sampled from the acquisition function."""
+    sampled = _sampled(objective.rough(_fewer(objective.integrand)), beginning, chance, lanes - 1)
+    return [_lane(beginning.pool.ravel()), *map(_lane, sampled)]
 
 
 def _lane(start: Float[Array | np.ndarray, " p"]) -> lbfgsb.State:
     return lbfgsb.init(start[None], gtol=1e-4, ftol=1e-6)
-
-
-@quickly("lanes")
-def _lanes(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], lanes: int) -> Float[Array, "l p"]:
-    """The greedy pool, and the best of pools sampled from the acquisition function."""
-    rough = objective.rough(_fewer(objective.integrand))
-    return jnp.concatenate([beginning.pool.reshape(1, -1), _sampled(rough, beginning, chance, lanes - 1)])
 
 
 def _sampled(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], count: int) -> Float[Array, "r p"]:
