@@ -45,6 +45,15 @@ def test_nothing_at_all_is_compiled_for_one_more_row(caplog):
     assert [] == [record.getMessage() for record in caplog.records if "ompil" in record.getMessage()]
 
 
+def test_a_fit_compiles_two_programs(caplog):
+    """The climb's and the posterior's, not one for each shape of what a climb begins with."""
+    with jax.log_compiles(), caplog.at_level(logging.WARNING, logger="jax"):
+        pw.fit(X[:9], Y[:9])
+
+    compiled = {record.args[0] for record in caplog.records if record.getMessage().startswith("Compiling")}
+    assert {"jit(_climb)", "jit(_condition)"} == compiled - {"jit(<lambda>)"}  # which asks for the compiler's options
+
+
 def test_an_estimate_traces_once_per_pool_size():
     """New data, thresholds, seeds and pools of one size share a program; the integrand's type decides."""
     for n in (5, 20, 60):

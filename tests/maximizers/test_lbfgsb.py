@@ -208,6 +208,16 @@ def test_a_start_without_a_gradient_keeps_its_value():
     assert state.done.all()
 
 
+def test_a_climb_begins_alike_on_the_host():
+    """From NumPy's starts nothing is compiled, and the program that follows is the same."""
+    with jax.enable_x64(True):
+        here, there = init(scattered(3)), init(jnp.asarray(scattered(3)))
+
+    assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(here))
+    jax.tree.map(np.testing.assert_array_equal, here, there)
+    assert [leaf.dtype for leaf in jax.tree.leaves(here)] == [leaf.dtype for leaf in jax.tree.leaves(there)]
+
+
 def test_chunks_end_where_one_run_ends():
     """Stopping and going on changes nothing."""
     with jax.enable_x64(True):

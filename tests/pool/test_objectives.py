@@ -8,11 +8,12 @@ import pytest
 import poolwise as pw
 from poolwise.acquisition.base_samples import normals
 from poolwise.maximizers import lbfgsb
-from poolwise.pool.ascent import _advance, general_objective, max_objective
+from poolwise.pool.ascent import _advance, _begin, general_objective, max_objective
 from poolwise.pool.field import JITTER, field_of
 from poolwise.pool.greedy import with_points
 from poolwise.pool.joint import value_and_gradient
 from poolwise.pool.prefix import factor_rows, first_samples, nobody
+from poolwise.pool.starts import with_room
 
 RNG = np.random.default_rng(7)
 X, POOL, PENDING = RNG.random((20, 3)), RNG.random((4, 3)), RNG.random((2, 3))
@@ -153,3 +154,20 @@ def test_the_compiled_climb_sees_the_same_values(q):
 
     np.testing.assert_allclose(end.values, value, rtol=1e-9)
     np.testing.assert_allclose(end.gradients, gradient, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(("d", "q"), [(1, 3), (2, 2)])
+def test_compiled_picks_are_those_of_the_functions(d, q):
+    """The program of greedy picks does what its functions do without compilation."""
+    rng = np.random.default_rng(d)
+    X = rng.random((5, d))
+    posterior = pw.GaussianProcess(pw.Matern52(0.3), noise=1e-4).condition(X, np.sin(5 * X).sum(axis=1))
+    room = with_room(np.zeros((0, d)), normals(64, q))
+    with jax.enable_x64(True):
+        arrays = jax.tree.map(jnp.asarray, (posterior, pw.ProbabilityOfImprovement(1.0), *room, rng.random((q, 6, d))))
+        _, compiled, _ = _begin(*arrays, 2, starts=2)
+        with jax.disable_jit():
+            _, plain, _ = _begin.__wrapped__(*arrays, 2, starts=2)
+
+    np.testing.assert_allclose(compiled.values, plain.values, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(compiled.pool, plain.pool, atol=1e-6)
