@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 import poolwise as pw
-from poolwise.pool.balance import CLIMBING, EFFORT, likely_better, many_hills, much_better, some_better
+from poolwise.pool.balance import (
+    CLIMBING,
+    EFFORT,
+    SEARCH,
+    _looking,
+    likely_better,
+    many_hills,
+    much_better,
+    some_better,
+)
 from poolwise.pool.idle import idle_points
 from poolwise.pool.judge import judge
 from poolwise.pool.proposal import searched
@@ -53,7 +62,7 @@ def test_known_lengthscales_are_believed_sooner():
 
     explored, climbed = (pw.balanced(belief, 2, known=known).pool for known in (True, False))
 
-    assert np.array_equal(explored[:1], part(belief, pw.UpperConfidenceBound(), 1).pool)
+    assert np.array_equal(explored, part(belief, pw.UpperConfidenceBound(), 2).pool)
     assert np.array_equal(climbed, pw.propose(belief, some_better(belief), 2, maximizer=CLIMBING).pool)
 
 
@@ -71,6 +80,39 @@ def test_points_that_add_nothing_to_the_climb_are_chosen_by_expected_improvement
     assert np.array_equal(pool[: (~idle).sum()], alone[~idle])
     assert not np.array_equal(pool, alone)
     assert not caplog.records  # nobody asked for that integrand, so nothing is said
+
+
+def test_known_hills_are_looked_for_first_and_then_learned():
+    """All by the bound until there are twenty observations for each dimension, then half of them by knowledge."""
+    X = np.random.default_rng(0).random((SEARCH + 1, 1))
+    belief = pw.GaussianProcess(pw.Matern52(0.1), noise=1e-3).condition(X, np.sin(20 * X[:, 0]))
+    early = pw.GaussianProcess(pw.Matern52(0.1), noise=1e-3).condition(X[:-3], np.sin(20 * X[:-3, 0]))
+
+    first, later = (pw.balanced(belief, q, known=True, seed=1).pool for belief, q in ((early, 2), (belief, 4)))
+
+    assert np.array_equal(first, part(early, pw.UpperConfidenceBound(), 2, seed=1).pool)
+    assert np.array_equal(later[:2], part(belief, pw.UpperConfidenceBound(), 2, seed=1).pool)
+    assert not np.array_equal(later, part(belief, pw.UpperConfidenceBound(), 4, seed=1).pool)
+
+
+@pytest.mark.parametrize(
+    ("seen", "q", "looking"), [(0, 8, 8), (36, 8, 6), (40, 8, 4), (40, 1, 0), (41, 1, 1), (41, 3, 2), (39, 1, 1)]
+)
+def test_how_many_points_look_for_hills(seen, q, looking):
+    """In two dimensions: all up to 40, then each second."""
+    assert looking == _looking(seen, q, 2)
+
+
+def test_knowledge_raises_what_is_recommended():
+    """Where hyperparameters are known, late points raise the best mean by more than the bound's do."""
+    X = np.random.default_rng(0).random((2 * SEARCH, 1))
+    belief = pw.GaussianProcess(pw.Matern52(0.1), noise=0.1).condition(X, np.sin(20 * X[:, 0]))
+    goal = pw.KnowledgeGradient(np.linspace(0, 1, 101)[:, None])
+
+    pools = [pw.balanced(belief, 1, known=True).pool, part(belief, pw.UpperConfidenceBound(), 1).pool]
+    told, bound = (pw.expectation(goal, belief, pool, samples=2**12).value for pool in pools)
+
+    assert told > bound
 
 
 @pytest.mark.parametrize("better", [some_better, likely_better, much_better])

@@ -18,17 +18,19 @@ from poolwise import checks
 from poolwise.acquisition.base_samples import normals
 from poolwise.acquisition.expectation import Base
 from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement, baseline_slots
+from poolwise.acquisition.knowledge import KnowledgeGradient
 from poolwise.acquisition.volume import VolumeType
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.maximizers import lbfgsb
 from poolwise.pool.field import field_of
 from poolwise.pool.greedy import greedy, with_points
 from poolwise.pool.joint import GeneralObjective, MaxObjective, value_and_gradient
+from poolwise.pool.knowledge import greedy_knowledge, knowledge_objective
 from poolwise.pool.prefix import Prefix, nobody
 from poolwise.pool.starts import Room, candidate_sets, evenly, near_best, with_room
 from poolwise.pool.volume import greedy_volume, volume_objective
 from poolwise.precision import AnyArray, to_numpy
-from poolwise.programs import quickly
+from poolwise.programs import Program, quickly
 from poolwise.pytree import pytree
 
 CHUNK = 8  # rounds of joint ascent between two looks at the clock
@@ -160,18 +162,30 @@ def search(  # noqa: PLR0913
         states = _first_states(objective, beginning, chance, lanes=settings.lanes)
         found = _polished(settings, objective, states, int(spent), limit=limit)
         return Found(np.asarray(beginning.pool), found.evaluations) if integrand.unseen(found.value) else found
-    if isinstance(integrand, VolumeType):
-        known = volume_objective(posterior, integrand, pending)
+    samples = settings.samples // 4
+    if (known := _incremental(posterior, integrand, q, pending, samples, seed)) is not None:
+        objective, greedily = known
         starts = min(settings.starts, settings.candidates)
-        pool, values, spent = greedy_volume(known, offered, settings.rounds, starts=starts)
+        pool, values, spent = greedily(objective, offered, settings.rounds, starts=starts)
         beginning = Beginning(pool, offered[0], values)
-        states = _first_states(known, beginning, chance, lanes=settings.lanes)
-        return _polished(settings, known, states, int(spent), limit=limit)
-    general = functools.partial(general_objective, posterior, integrand, samples=settings.samples // 4, seed=seed)
+        states = _first_states(objective, beginning, chance, lanes=settings.lanes)
+        return _polished(settings, objective, states, int(spent), limit=limit)
+    general = functools.partial(general_objective, posterior, integrand, samples=samples, seed=seed)
     beginning, spent = _general_greedy(settings, general, pending, offered, limit=limit)
     objective = general(q, pending)
     states = _first_states(objective, beginning, chance, lanes=settings.lanes)
     return _polished(settings, objective, states, spent, limit=limit)
+
+
+def _incremental(  # noqa: PLR0913
+    posterior: Posterior, integrand: Any, q: int, pending: Float[np.ndarray, "w d"], samples: int, seed: int
+) -> tuple[Any, Program] | None:
+    """The joint objective and the greedy picks of integrands that are no maximum but add one point at a time."""
+    if isinstance(integrand, VolumeType):
+        return volume_objective(posterior, integrand, pending), greedy_volume
+    if isinstance(integrand, KnowledgeGradient) and integrand.candidates is not None:
+        return knowledge_objective(posterior, integrand, q, pending, samples=samples, seed=seed), greedy_knowledge
+    return None
 
 
 @quickly("starts")

@@ -1,9 +1,12 @@
 """Balanced pools: they explore or climb, as the belief says how many hills there are.
 
-Where lengthscales are so short that the cube can hold many hills, one half of a pool looks for new ones, by upper
-confidence bound, and the other, which counts the first as pending, learns where the top is, by joint entropy search.
-Where they are longer the pool climbs the hill that is known, by probability of improvement over the best expected
-outcome; points that add nothing to that probability are chosen by expected improvement.
+Where lengthscales are so short that the cube can hold many hills, some points of a pool look for new ones, by upper
+confidence bound, and the others, which count the first as pending, learn where the top is. Where hyperparameters are
+learned these are halves, and the second goes by joint entropy search. Where they are known, all points look for hills
+at first, and later most go by the knowledge gradient: the belief is right, and so is what it recommends in the end.
+
+Where lengthscales are longer the pool climbs the hill that is known, by probability of improvement over the best
+expected outcome; points that add nothing to that probability are chosen by expected improvement.
 
 Learned lengthscales must be shorter than known ones to say so: observations that crowd around a top, or outcomes that
 are warped, make them short where there is one hill.
@@ -19,7 +22,8 @@ from jaxtyping import Float
 
 from poolwise import checks
 from poolwise.acquisition.information import JointEntropySearch
-from poolwise.acquisition.integrand import ProbabilityOfImprovement, UpperConfidenceBound
+from poolwise.acquisition.integrand import ProbabilityOfImprovement, SimpleRegret, UpperConfidenceBound
+from poolwise.acquisition.knowledge import KnowledgeGradient
 from poolwise.acquisition.log_space import LogExpectedImprovement, LogProbabilityOfImprovement
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.checks import Numbers
@@ -30,8 +34,13 @@ from poolwise.pool.proposal import Proposal, busy, chosen_otherwise, otherwise_a
 
 SHORT = 0.2  # lengthscales below this many diagonals of the cube, so that it can hold many hills;
 SHORT_IF_KNOWN = 0.3  # and where they are known, not learned
-PATHS = 16  # functions drawn from the belief, whose maxima the second half learns about
+PATHS = 16  # functions drawn from the belief, whose maxima joint entropy search learns about
 FEATURES = 256  # random waves of each
+SEARCH = 20  # observations for each dimension that look for hills, where hyperparameters are known;
+LOOKING = 2  # after that, one point of so many
+PLACES = 64  # maxima of drawn functions that may be recommended in the end, for the knowledge gradient,
+SEEN = 7  # and the best observations, beside the highest mean;
+AGAIN = 8  # its points count as if each were observed so often: other pools will follow this one
 EFFORT = Ascent(lanes=1)  # of a half; a second lane changed no pool of 32 tasks where less of all else cost regret
 CLIMBING = Ascent(samples=512, lanes=1)  # of a probability, which takes twice as many samples
 
@@ -50,8 +59,9 @@ def balanced(  # noqa: PLR0913
     Where there may be `many_hills`, they are two halves, by `UpperConfidenceBound` and by `JointEntropySearch`; an odd
     point goes to the one or the other in turn, by the number of observations and pending points. Otherwise all are by
     `ProbabilityOfImprovement` over the best expected outcome. `known` says that hyperparameters are known, and were not
-    learned from these observations. `value` is the expected best outcome of the pool, and what its points contribute is
-    in that unit.
+    learned from these observations: then all points go by the bound until there are 20 observations for each dimension,
+    and after that half of them by `KnowledgeGradient`. `value` is the expected best outcome of the pool, and what its
+    points contribute is in that unit.
     """
     began = time.perf_counter()
     checks.kind("posterior", posterior, Posterior, "give what fit(X, y) or GaussianProcess(...).condition returns.")
@@ -59,28 +69,63 @@ def balanced(  # noqa: PLR0913
     waiting = np.zeros((0, posterior.dimension))
     if pending is not None and np.size(pending):
         waiting = np.asarray(checks.matrix("pending", pending, columns=posterior.dimension), dtype=float)
-    ground = ground_of(domain, posterior.dimension, EFFORT)
     otherwise_ahead(posterior, q, waiting)
-    if many_hills(posterior, known=known):
-        found = _exploring(posterior, q, waiting, domain=ground, seed=seed)
-    else:
-        found, _ = busy(posterior, some_better(posterior), q, waiting, domain=ground, maximizer=CLIMBING, seed=seed)
-    cost = found.evaluations
+    found = balanced_pool(posterior, q, waiting, domain=domain, seed=seed, known=known)
+    ground, cost = ground_of(domain, posterior.dimension, EFFORT), found.evaluations
     return chosen_otherwise(posterior, found.pool, waiting, domain=ground, evaluations=cost, began=began, seed=seed)
 
 
-def _exploring(posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"], **options: Any) -> Found:
-    """Half of the points by upper confidence bound, half by joint entropy search beside them."""
-    high, pool, cost = (q + (len(posterior.y) + len(pending) + 1) % 2) // 2, pending[:0], 0
+def balanced_pool(  # noqa: PLR0913
+    posterior: Posterior,
+    q: int,
+    pending: Float[np.ndarray, "w d"],
+    *,
+    domain: Domain | None,
+    seed: int,
+    known: bool = False,
+) -> Found:
+    """The pool of `balanced`, not judged: a study asks for no more."""
+    ground = ground_of(domain, posterior.dimension, EFFORT)
+    if many_hills(posterior, known=known):
+        return _exploring(posterior, q, pending, known=known, domain=ground, seed=seed)
+    return busy(posterior, some_better(posterior), q, pending, domain=ground, maximizer=CLIMBING, seed=seed)[0]
+
+
+def _exploring(
+    posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"], *, known: bool, **options: Any
+) -> Found:
+    """Some points by upper confidence bound, the others beside them by what they tell about the top."""
+    seen, pool, cost = len(posterior.y) + len(pending), pending[:0], 0
+    high = _looking(seen, q, posterior.dimension) if known else (q + (seen + 1) % 2) // 2
     if high:
         found = searched(posterior, UpperConfidenceBound(), high, pending, maximizer=EFFORT, **options)
         pool, cost = found.pool, found.evaluations
     if q > high:
-        telling = JointEntropySearch(*path_maxima(posterior, PATHS, features=FEATURES, **options))
+        telling = _recommending(posterior, **options) if known else _locating(posterior, **options)
         beside = np.concatenate([pending, pool])
         found = searched(posterior, telling, q - high, beside, maximizer=EFFORT, **options)
         pool, cost = np.concatenate([pool, found.pool]), cost + found.evaluations
     return Found(pool, cost)
+
+
+def _looking(seen: int, q: int, d: int) -> int:
+    """How many of the next q points look for hills, after so many: all at first, then each that is a multiple."""
+    first = min(q, max(SEARCH * d - seen, 0))
+    return first + (seen + q) // LOOKING - (seen + first) // LOOKING
+
+
+def _locating(posterior: Posterior, **options: Any) -> JointEntropySearch:
+    """What a pool tells about where the top is, and how high."""
+    return JointEntropySearch(*path_maxima(posterior, PATHS, features=FEATURES, **options))
+
+
+def _recommending(posterior: Posterior, **options: Any) -> KnowledgeGradient:
+    """How much better the recommended point gets, which is one of the likely tops."""
+    tops = path_maxima(posterior, PLACES, features=FEATURES, **options).points
+    highest = searched(posterior, SimpleRegret(), 1, tops[:0], maximizer=EFFORT, replicate=True, **options).pool
+    best = posterior.X[np.argsort(-posterior.y, kind="stable")[:SEEN]]
+    noise = float(np.mean(posterior.noise)) / AGAIN
+    return KnowledgeGradient(np.concatenate([tops, highest, best]), noise=noise)
 
 
 def many_hills(posterior: Posterior, *, known: bool = False) -> bool:

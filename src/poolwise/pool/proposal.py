@@ -110,7 +110,8 @@ def propose(  # noqa: PLR0913
         _check_scalar(worth, len(waiting) + q)
 
         options: dict[str, Any] = {"domain": ground, "maximizer": maximizer, "seed": seed, "replicate": replicate}
-        found, judged = busy(posterior, worth, q, waiting, limit=limit, began=began, **options)
+        found, seen = busy(posterior, worth, q, waiting, limit=limit, began=began, **options)
+        judged = judge(worth, posterior, found.pool, waiting) if seen is None else seen
         value = float(judged.estimate.value)
         if value == 0.0 and isinstance(worth, IMPROVEMENTS):
             log.warning("propose: no base sample improves anywhere; LogExpectedImprovement has a slope there")
@@ -136,10 +137,10 @@ def busy(  # noqa: PLR0913
     maximizer: Ascent | Maximizer,
     limit: Budget = Budget(),  # noqa: B008
     **options: Any,
-) -> tuple[Found, Judged]:
-    """The pool of `propose` and what it is worth: points that add nothing are chosen again, where no limit is set.
+) -> tuple[Found, Judged | None]:
+    """The pool of `propose`, and what it is worth if that is known.
 
-    `options` are those of `searched`.
+    Points that add nothing are chosen again, where no limit is set. `options` are those of `searched`.
     """
     search: Callable[..., Found] = functools.partial(searched, posterior, **options)
     with jax.enable_x64(True):
@@ -151,8 +152,7 @@ def busy(  # noqa: PLR0913
         if idle.any() and isinstance(maximizer, Ascent) and limit == Budget():
             logs = LogExpectedImprovement(worth.threshold, float(posterior.process.kernel.amplitude))
             picks = functools.partial(search, logs, maximizer=dataclasses.replace(maximizer, polish=0))
-            found = reseated(found, idle, pending, picks, posterior, whole=options["domain"] is None)
-            judged = judge(worth, posterior, found.pool, pending)
+            return reseated(found, idle, pending, picks, posterior, whole=options["domain"] is None), None
         return found, judged
 
 

@@ -17,8 +17,9 @@ from poolwise.acquisition.noisy import LogNoisyExpectedImprovement
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.errors import InputError
 from poolwise.learning import fit, fit_warped, prepare_warped
-from poolwise.pool.balance import balanced, likely_better, much_better
-from poolwise.pool.proposal import Proposal, propose
+from poolwise.pool.balance import balanced_pool, likely_better, much_better
+from poolwise.pool.domain import Domain
+from poolwise.pool.proposal import propose
 from poolwise.programs import keep_programs
 from poolwise.study.allowed import Allowed, Level, Tried
 from poolwise.study.definition import Definition, Settings
@@ -125,7 +126,7 @@ def choose(
     def found(level: Level | None) -> Float[np.ndarray, "p d"]:
         allowed = Allowed(definition.space, tried, level)
         try:
-            pool = proposed(model, q, pending=waiting, domain=allowed, seed=seed).pool
+            pool = _pool(model, q, waiting, allowed, seed)
         except InputError as error:  # fewer than q points are left
             log.info("study: %s", error)
             return np.zeros((0, definition.space.dimension))
@@ -189,12 +190,14 @@ def _fitted(seen: Seen, scale: Scale, *, start: Posterior | None = None) -> Post
     return fitted(noise=variances)
 
 
-def proposed(model: Model, q: int, **options: Any) -> Proposal:
-    """A pool by the study's acquisition function; `options` are those of `propose`."""
+def _pool(
+    model: Model, q: int, pending: Float[np.ndarray, "w d"], domain: Domain, seed: int
+) -> Float[np.ndarray, "q d"]:
+    """A pool by the study's acquisition function."""
     settings, posterior = model.definition.settings, model.posterior
     if settings.acquisition == "balanced":
-        return balanced(posterior, q, **options)
-    return propose(posterior, _integrand(settings, posterior), q, **options)
+        return balanced_pool(posterior, q, pending, domain=domain, seed=seed).pool
+    return propose(posterior, _integrand(settings, posterior), q, pending=pending, domain=domain, seed=seed).pool
 
 
 def _integrand(settings: Settings, posterior: Posterior) -> Any:
