@@ -8,9 +8,9 @@ import pytest
 import poolwise as pw
 from poolwise.pool.ascent import general_objective
 from poolwise.pool.joint import value_and_gradient
-from poolwise.pool.knowledge import Seen, greedy_knowledge, knowledge_objective
+from poolwise.pool.knowledge import greedy_knowledge, knowledge_objective, seen, with_one
+from poolwise.pool.slots import Slots
 from poolwise.pool.starts import candidate_sets
-from poolwise.pool.volume import Slots
 
 PLACES = np.random.default_rng(0).random((12, 2))
 GOAL = pw.KnowledgeGradient(PLACES, noise=0.05)
@@ -44,7 +44,7 @@ def test_one_more_point_is_one_more_column(plane):
         objective = knowledge_objective(plane, GOAL, 3, PENDING[:0], samples=64, seed=3)
         pool = np.concatenate([PENDING, [[0.7, 0.8]]])
         before = Slots(jnp.asarray(np.concatenate([PENDING, [[0.5, 0.5]]])), jnp.array([True, True, False]))
-        last = jax.jit(lambda x: Seen(objective, before).with_one(x, objective.normals[:, 2]))(pool[2:])
+        last = jax.jit(lambda x: with_one(objective, seen(objective, before), objective.normals[:, 2], x))(pool[2:])
         whole = jax.jit(objective)(pool.reshape(1, -1))
         rise = last - objective.best
 

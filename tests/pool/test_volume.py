@@ -8,8 +8,9 @@ import pytest
 import poolwise as pw
 from poolwise.acquisition.energy import EnergyEntropy
 from poolwise.acquisition.information import JointEntropySearch, MaxValueEntropy
+from poolwise.pool.slots import Slots
 from poolwise.pool.starts import candidate_sets
-from poolwise.pool.volume import Slots, gain, greedy_volume, volume_objective
+from poolwise.pool.volume import gain, greedy_volume, volume_objective
 
 JOINT, ENERGY = JointEntropySearch([[0.3, 0.9], [0.4, 1.0]], [1.9, 2.2]), EnergyEntropy(0.7)
 PENDING = np.array([[0.3, 0.3], [0.6, 0.1]])

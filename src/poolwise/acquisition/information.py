@@ -87,7 +87,7 @@ class JointEntropySearch(VolumeType):
             object.__setattr__(self, "values", to_numpy(values))
 
     def own(self, posterior: Posterior, points: Float[Array, "p d"]) -> Float[Array, " p"]:
-        optima = checks.matrix("points", self.points, columns=posterior.dimension)
+        optima = jnp.asarray(checks.matrix("points", self.points, columns=posterior.dimension))
         seen, there = marginals(posterior, points), marginals(posterior, optima)
         cross = between(posterior, points, optima, (seen, there))
         gain = cross / there.variance[None, :]

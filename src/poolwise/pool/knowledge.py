@@ -9,6 +9,7 @@ so one more point adds a column to B: a greedy pick needs that column alone, and
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -18,13 +19,12 @@ from jaxtyping import Array, Bool, Float, Int
 
 from poolwise.acquisition.base_samples import normals
 from poolwise.acquisition.knowledge import KnowledgeGradient
-from poolwise.acquisition.volume import between, marginals, observation_noise
+from poolwise.acquisition.volume import Marginals, between, marginals, observation_noise
 from poolwise.belief.factor import cholesky, inverse_factor
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.belief.padding import masked
-from poolwise.maximizers.lbfgsb import ascend
+from poolwise.pool.slots import Slots, greedy_slots
 from poolwise.pool.starts import with_room
-from poolwise.pool.volume import Slots
 from poolwise.programs import quickly
 from poolwise.pytree import pytree
 
@@ -43,7 +43,7 @@ class KnowledgeObjective:
         def one(x: Float[Array, " p"]) -> Float[Array, ""]:
             points = jnp.concatenate([self.pending, x.reshape(-1, self.dimension)])
             live = jnp.concatenate([self.taken, jnp.ones(points.shape[0] - self.taken.shape[0], bool)])
-            return jnp.mean(jnp.max(Seen(self, Slots(points, live)).means, axis=1)) - self.best
+            return jnp.mean(jnp.max(seen(self, Slots(points, live)).means, axis=1)) - self.best
 
         return jax.vmap(one)(flat)
 
@@ -68,29 +68,41 @@ class KnowledgeObjective:
         return KnowledgeObjective(self.posterior, self.integrand, self.pending, self.taken, z)
 
 
+@pytree
 class Seen:
-    """What observations at some points say about the candidates: their means in each sample, and what one more adds."""
+    """What observations at some points say about the candidates: `means` of each in each sample are m(C) + B z."""
 
-    def __init__(self, goal: KnowledgeObjective, at: Slots) -> None:
-        self.posterior, self.normals, self.at = goal.posterior, goal.normals, at
-        self.candidates = jnp.asarray(goal.integrand.candidates)
-        self.noise = observation_noise(goal.integrand, goal.posterior)
-        self.here, self.there = marginals(self.posterior, self.candidates), marginals(self.posterior, at.points)
-        K = between(self.posterior, at.points, at.points, (self.there, self.there))
-        self.root = inverse_factor(cholesky(masked(K + self.noise * jnp.eye(at.taken.shape[0]), at.taken)))
-        cross = between(self.posterior, self.candidates, at.points, (self.here, self.there))
-        self.columns = (cross * at.taken[None, :]) @ self.root.T
-        self.means = self.here.mean[None, :] + self.normals @ self.columns.T
+    at: Slots
+    there: Marginals
+    candidates: Marginals
+    root: Float[Array, "c c"]  # L^-1
+    columns: Float[Array, "a c"]  # B
+    means: Float[Array, "m a"]
 
-    def with_one(self, points: Float[Array, "p d"], own: Float[Array, " m"]) -> Float[Array, " p"]:
-        """The mean over samples of the best mean, with each of some points as the next, on the samples `own`."""
-        new = marginals(self.posterior, points)
-        cross = between(self.posterior, points, self.at.points, (new, self.there)) * self.at.taken[None, :]
-        side = cross @ self.root.T
-        left = jnp.maximum(new.variance + self.noise - jnp.sum(side * side, axis=1), self.noise)
-        toward = between(self.posterior, points, self.candidates, (new, self.here)) - side @ self.columns.T
-        column = toward / jnp.sqrt(left)[:, None]
-        return jnp.mean(jnp.max(self.means[None] + own[None, :, None] * column[:, None, :], axis=2), axis=1)
+
+def seen(goal: KnowledgeObjective, at: Slots) -> Seen:
+    """The candidates after observations at the points that are taken."""
+    C, posterior = jnp.asarray(goal.integrand.candidates), goal.posterior
+    there, here = marginals(posterior, at.points), marginals(posterior, C)
+    noise = observation_noise(goal.integrand, posterior) * jnp.eye(at.taken.shape[0])
+    root = inverse_factor(cholesky(masked(between(posterior, at.points, at.points, (there, there)) + noise, at.taken)))
+    columns = (between(posterior, C, at.points, (here, there)) * at.taken[None, :]) @ root.T
+    return Seen(at, there, here, root, columns, here.mean[None, :] + goal.normals @ columns.T)
+
+
+def with_one(
+    goal: KnowledgeObjective, before: Seen, own: Float[Array, " m"], points: Float[Array, "p d"]
+) -> Float[Array, " p"]:
+    """The mean over samples of the best mean, with each of some points as the next, on the base samples `own`."""
+    C, posterior, noise = goal.integrand.candidates, goal.posterior, observation_noise(goal.integrand, goal.posterior)
+    new = marginals(posterior, points)
+    side = (
+        between(posterior, points, before.at.points, (new, before.there)) * before.at.taken[None, :]
+    ) @ before.root.T
+    left = jnp.maximum(new.variance + noise - jnp.sum(side * side, axis=1), noise)
+    toward = between(posterior, points, jnp.asarray(C), (new, before.candidates)) - side @ before.columns.T
+    column = toward / jnp.sqrt(left)[:, None]
+    return jnp.mean(jnp.max(before.means[None] + own[None, :, None] * column[:, None, :], axis=2), axis=1)
 
 
 def knowledge_objective(  # noqa: PLR0913
@@ -114,26 +126,9 @@ def greedy_knowledge(
     objective: KnowledgeObjective, candidates: Float[Array, "q c d"], rounds: int | Int[Array, ""], *, starts: int
 ) -> tuple[Float[Array, "q d"], Float[Array, " c"], Int[Array, ""]]:
     """A pool of as many points as there are sets of candidates, the first set's values, and the evaluations made."""
-    w, (q, c, d) = objective.pending.shape[0], candidates.shape
-    slots = Slots(
-        jnp.concatenate([objective.pending, jnp.full((q, d), 0.5)]),
-        jnp.concatenate([objective.taken, jnp.zeros(q, bool)]),
-    )
 
-    def step(carry: Slots, offered: tuple[Array, Array]) -> tuple[Slots, Any]:
-        slot, points = offered
-        seen, own = Seen(objective, carry), jnp.take(objective.normals, slot, axis=1)
+    def worth_beside(before: Slots, slot: Int[Array, ""]) -> Any:
+        own = jnp.take(objective.normals, slot, axis=1)
+        return functools.partial(with_one, objective, seen(objective, before), own)
 
-        def value_and_gradient(x: Float[Array, "p d"]) -> tuple[Float[Array, " p"], Float[Array, "p d"]]:
-            values, pull = jax.vjp(lambda x: seen.with_one(x, own), x)
-            return values, pull(jnp.ones_like(values))[0]
-
-        values = seen.with_one(points, own)
-        _, order = jax.lax.top_k(jnp.where(jnp.isnan(values), -jnp.inf, values), starts)
-        end = ascend(value_and_gradient, points[order], rounds=rounds, gtol=1e-4, ftol=1e-6, memory=5)
-        best = end.points[jnp.argmax(end.values)]
-        picked = Slots(carry.points.at[slot].set(best), carry.taken.at[slot].set(True))
-        return picked, (best, values, c + jnp.sum(end.evaluations))
-
-    _, (pool, values, evaluations) = jax.lax.scan(step, slots, (w + jnp.arange(q), candidates))
-    return pool, values[0], jnp.sum(evaluations)
+    return greedy_slots(worth_beside, Slots(objective.pending, objective.taken), candidates, rounds, starts=starts)

@@ -18,7 +18,7 @@ from poolwise.acquisition.volume import VolumeType, between, marginals, observat
 from poolwise.belief.factor import cholesky, inverse_factor
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.belief.padding import masked
-from poolwise.maximizers.lbfgsb import ascend
+from poolwise.pool.slots import Slots, greedy_slots
 from poolwise.pool.starts import with_room
 from poolwise.programs import quickly
 from poolwise.pytree import pytree
@@ -61,42 +61,16 @@ def volume_objective(posterior: Posterior, integrand: VolumeType, pending: Float
     return VolumeObjective(posterior, integrand, jnp.asarray(room.points), jnp.asarray(room.taken > 0))
 
 
-@pytree
-class Slots:
-    """Points of a pool, in an array of fixed size; those that are not taken yet stand for nothing."""
-
-    points: Float[Array, "c d"]
-    taken: Bool[Array, " c"]
-
-
 @quickly("starts")
 def greedy_volume(
     objective: VolumeObjective, candidates: Float[Array, "q c d"], rounds: int | Int[Array, ""], *, starts: int
 ) -> tuple[Float[Array, "q d"], Float[Array, " c"], Int[Array, ""]]:
     """A pool of as many points as there are sets of candidates, the first set's gains, and the evaluations made."""
-    w, (q, c, d) = objective.pending.shape[0], candidates.shape
-    slots = Slots(
-        jnp.concatenate([objective.pending, jnp.full((q, d), 0.5)]),
-        jnp.concatenate([objective.taken, jnp.zeros(q, bool)]),
-    )
 
-    def step(carry: Slots, offered: tuple[Array, Array]) -> tuple[Slots, Any]:
-        slot, points = offered
-        add = gain(objective.posterior, objective.integrand, carry)
+    def worth_beside(before: Slots, _: Int[Array, ""]) -> Any:
+        return gain(objective.posterior, objective.integrand, before)
 
-        def value_and_gradient(x: Float[Array, "p d"]) -> tuple[Float[Array, " p"], Float[Array, "p d"]]:
-            values, pull = jax.vjp(add, x)
-            return values, pull(jnp.ones_like(values))[0]
-
-        values = add(points)
-        _, order = jax.lax.top_k(jnp.where(jnp.isnan(values), -jnp.inf, values), starts)
-        end = ascend(value_and_gradient, points[order], rounds=rounds, gtol=1e-4, ftol=1e-6, memory=5)
-        best = end.points[jnp.argmax(end.values)]
-        picked = Slots(carry.points.at[slot].set(best), carry.taken.at[slot].set(True))
-        return picked, (best, values, c + jnp.sum(end.evaluations))
-
-    _, (pool, values, evaluations) = jax.lax.scan(step, slots, (w + jnp.arange(q), candidates))
-    return pool, values[0], jnp.sum(evaluations)
+    return greedy_slots(worth_beside, Slots(objective.pending, objective.taken), candidates, rounds, starts=starts)
 
 
 def gain(posterior: Posterior, integrand: VolumeType, before: Slots) -> Any:

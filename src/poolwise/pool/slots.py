@@ -1,0 +1,62 @@
+"""Greedy picks into slots: a pool in arrays of fixed size, so that all of its picks are one compiled program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from poolwise.maximizers.lbfgsb import ascend
+from poolwise.pytree import pytree
+
+
+@pytree
+class Slots:
+    """Points of a pool, in an array of fixed size; those that are not taken yet stand for nothing."""
+
+    points: Float[Array, "c d"]
+    taken: Bool[Array, " c"]
+
+
+Worth = Callable[[Float[Array, "p d"]], Float[Array, " p"]]
+
+
+def greedy_slots(
+    worth_beside: Callable[[Slots, Int[Array, ""]], Worth],
+    pending: Slots,
+    candidates: Float[Array, "q c d"],
+    rounds: int | Int[Array, ""],
+    *,
+    starts: int,
+) -> tuple[Float[Array, "q d"], Float[Array, " c"], Int[Array, ""]]:
+    """A pool of as many points as there are sets of candidates, the first set's values, and the evaluations made.
+
+    `worth_beside` gives what each of some points is worth in a slot beside the points that are taken. The candidates
+    are scored, and the best of them climb for some rounds.
+    """
+    q, c, d = candidates.shape
+    slots = Slots(
+        jnp.concatenate([pending.points, jnp.full((q, d), 0.5)]), jnp.concatenate([pending.taken, jnp.zeros(q, bool)])
+    )
+
+    def step(carry: Slots, offered: tuple[Array, Array]) -> tuple[Slots, Any]:
+        slot, points = offered
+        worth = worth_beside(carry, slot)
+
+        def value_and_gradient(x: Float[Array, "p d"]) -> tuple[Float[Array, " p"], Float[Array, "p d"]]:
+            values, pull = jax.vjp(worth, x)
+            return values, pull(jnp.ones_like(values))[0]
+
+        values = worth(points)
+        _, order = jax.lax.top_k(jnp.where(jnp.isnan(values), -jnp.inf, values), starts)
+        end = ascend(value_and_gradient, points[order], rounds=rounds, gtol=1e-4, ftol=1e-6, memory=5)
+        best = end.points[jnp.argmax(end.values)]
+        picked = Slots(carry.points.at[slot].set(best), carry.taken.at[slot].set(True))
+        return picked, (best, values, c + jnp.sum(end.evaluations))
+
+    order = pending.taken.shape[0] + jnp.arange(q)
+    _, (pool, values, evaluations) = jax.lax.scan(step, slots, (order, candidates))
+    return pool, values[0], jnp.sum(evaluations)
