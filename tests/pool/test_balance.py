@@ -148,6 +148,18 @@ def test_over_a_domain_all_points_can_be_run_and_differ(belief):
     assert 2 == len(np.unique(pool, axis=0))
 
 
+def test_known_hills_over_a_domain():
+    """Late pools too: the knowledge gradient is searched among what can be run."""
+    space = pw.Space({"a": pw.Int(0, 30), "b": pw.Int(0, 20)})
+    X = space.snap(np.random.default_rng(0).random((2 * SEARCH + 4, 2)))
+    belief = pw.GaussianProcess(pw.Matern52(0.2), noise=0.01).condition(X, np.sin(10 * X).sum(axis=1))
+
+    pool = pw.balanced(belief, 2, domain=space, known=True, pending=X[:2]).pool
+
+    assert np.array_equal(pool, space.snap(pool))
+    assert 4 == len(np.unique(np.concatenate([pool, X[:2]]), axis=0))
+
+
 @pytest.mark.parametrize("arguments", [{"q": 0}, {"q": 2, "pending": [[0.1]]}])
 def test_bad_arguments_are_refused(belief, arguments):
     with pytest.raises(pw.InputError):

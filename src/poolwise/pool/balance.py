@@ -3,7 +3,7 @@
 Where lengthscales are so short that the cube can hold many hills, some points of a pool look for new ones, by upper
 confidence bound, and the others, which count the first as pending, learn where the top is. Where hyperparameters are
 learned these are halves, and the second goes by joint entropy search. Where they are known, all points look for hills
-at first, and later most go by the knowledge gradient: the belief is right, and so is what it recommends in the end.
+at first, and later half of them: the others go by the knowledge gradient, for what a right belief recommends is right.
 
 Where lengthscales are longer the pool climbs the hill that is known, by probability of improvement over the best
 expected outcome; points that add nothing to that probability are chosen by expected improvement.
