@@ -227,9 +227,9 @@ def _two_loops(
     """
     r, _, m, p = pairs.shape
     both = pairs.reshape(r, 2 * m, p)
-    grams = jnp.einsum("rkp,rjp->rkj", both, jnp.where(free[:, None], both[:, m:], 0.0))
-    onto = jnp.einsum("rkp,rp->rk", both, ascent)
-    SY, YY, Sg, Yg = grams[:, :m], grams[:, m:], onto[:, :m], onto[:, m:]
+    onto = jnp.concatenate([jnp.where(free[:, None], pairs[:, 1], 0.0), ascent[:, None]], axis=1)
+    grams = jnp.einsum("rkp,rjp->rkj", both, onto)
+    SY, YY, Sg, Yg = grams[:, :m, :m], grams[:, m:, :m], grams[:, :m, m], grams[:, m:, m]
     eye = jnp.eye(m, dtype=ascent.dtype)[None]
     sy, yy = (SY * eye).sum(-1), (YY * eye).sum(-1)
     inverse = jnp.where(sy > 0, sy / jnp.where(yy > 0, yy, 1.0), 0.0)

@@ -44,10 +44,7 @@ class MaxObjective:
         sides = left.reshape(r, q, -1)
         factor = small_cholesky(prior - explained - jnp.einsum("ric,rjc->rij", sides, sides))
         mean = rows.mean.reshape(r, q, 1)
-        ones = jnp.ones((self.normals.shape[0], 1), self.normals.dtype)
-        # The mean is one more column of the factor: one product gives the outcomes, one its gradient.
-        factors = jnp.concatenate([sides, factor, mean], axis=2)
-        y = _outcomes(factors, jnp.concatenate([self.prefix.normals, self.normals, ones], axis=1))
+        y = _outcomes(jnp.concatenate([sides, factor], axis=2), mean, jnp.hstack([self.prefix.normals, self.normals]))
         best = self.integrand.pooled(self.integrand.score(above(self.prefix, y), mean))
         before = self.prefix.best[None, :]
         return averaged(self.integrand, self.integrand.value(jnp.where(best < before, before, best)))
@@ -70,19 +67,21 @@ class MaxObjective:
 
 
 @jax.custom_jvp
-def _outcomes(factors: Float[Array, "r q c"], z: Float[Array, "m c"]) -> Float[Array, "r q m"]:
-    """Outcomes of r pools in all samples; z is a constant.
+def _outcomes(factors: Float[Array, "r q c"], mean: Float[Array, "r q 1"], z: Float[Array, "m c"]) -> Array:
+    """Outcomes of r pools in all samples, r by q by m; z is a constant.
 
-    A product reads z fastest by columns, its gradient by rows: so it is transposed once, ahead of a loop, and the
-    barrier keeps the compiler from undoing that.
+    The mean is one more column of the factor, so that one product gives the outcomes; in the gradient it would fill
+    half a tile of the product in vain, and is a sum. A product reads z fastest by columns, its gradient by rows: so it
+    is transposed once, ahead of a loop, and the barrier keeps the compiler from undoing that.
     """
-    columns = jax.lax.optimization_barrier(z.T)  # type: ignore[no-untyped-call]
-    return jnp.einsum("ric,cm->rim", factors, columns)
+    columns = jax.lax.optimization_barrier(jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1).T)  # type: ignore[no-untyped-call]
+    return jnp.einsum("ric,cm->rim", jnp.concatenate([factors, mean], axis=2), columns)
 
 
 @_outcomes.defjvp
 def _outcomes_jvp(primals: Any, tangents: Any) -> Any:
-    return _outcomes(*primals), jnp.einsum("ric,mc->rim", tangents[0], primals[1])
+    factors, mean, _ = tangents
+    return _outcomes(*primals), jnp.einsum("ric,mc->rim", factors, primals[2]) + mean
 
 
 @jax.custom_jvp
