@@ -131,8 +131,7 @@ class Program:
 
     @property
     def _options(self) -> dict[str, Any] | None:
-        """Compiler options, where this compiler knows them: they are XLA's own and may go."""
-        return QUICK if _knows_options() else None
+        return _known_options() or None
 
     def _cache_size(self) -> int:
         """How many programs JAX has compiled for it, as `jax.jit` tells; those that are kept on disk do not count."""
@@ -157,11 +156,16 @@ def _on_cpu() -> bool:
 
 
 @functools.cache
-def _knows_options() -> bool:
+def _known_options() -> dict[str, Any]:
+    """Those of `QUICK` that this compiler knows: they are XLA's own and may go."""
     if not _on_cpu():
-        return False
+        return {}
+    return QUICK if _knows(QUICK) else {name: value for name, value in QUICK.items() if _knows({name: value})}
+
+
+def _knows(options: dict[str, Any]) -> bool:
     try:
-        jax.jit(lambda: 0.0, compiler_options=QUICK)()
+        jax.jit(lambda: 0.0, compiler_options=options)()
     except jax.errors.JaxRuntimeError:
         return False
     return True
