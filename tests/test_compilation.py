@@ -9,7 +9,7 @@ import pytest
 import poolwise as pw
 from poolwise.acquisition.expectation import _at_pool
 from poolwise.belief.gaussian_process import _condition, _predict
-from poolwise.learning import _climb
+from poolwise.learning import _race
 
 PROCESS = pw.GaussianProcess(pw.Matern52([0.3, 0.4, 0.5]), noise=1e-3)
 RNG = np.random.default_rng(0)
@@ -46,12 +46,12 @@ def test_nothing_at_all_is_compiled_for_one_more_row(caplog):
 
 
 def test_a_fit_compiles_two_programs(caplog):
-    """The climb's and the posterior's, not one for each shape of what a climb begins with."""
+    """The race's and the posterior's, not one for each shape of what a race begins with."""
     with jax.log_compiles(), caplog.at_level(logging.WARNING, logger="jax"):
         pw.fit(X[:9], Y[:9])
 
     compiled = {record.args[0] for record in caplog.records if record.getMessage().startswith("Compiling")}
-    assert {"jit(_climb)", "jit(_condition)"} == compiled - {"jit(<lambda>)"}  # which asks for the compiler's options
+    assert {"jit(_race)", "jit(_condition)"} == compiled - {"jit(<lambda>)"}  # which asks for the compiler's options
 
 
 def test_an_estimate_traces_once_per_pool_size():
@@ -86,8 +86,8 @@ def test_learning_traces_once_per_bucket():
     """A fit of 3, 17 and 64 observations is one program, with an earlier result or without."""
     for n in (3, 17, 64):
         posterior = pw.fit(X[:n], Y[:n])
-    assert 1 == _climb._cache_size()
+    assert 1 == _race._cache_size()
 
     for n in (20, 30):
         posterior = pw.fit(X[:n], Y[:n], start=posterior)
-    assert 1 == _climb._cache_size()
+    assert 1 == _race._cache_size()

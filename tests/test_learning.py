@@ -226,19 +226,20 @@ def test_a_warping_that_begins_badly_is_not_gone_on_with(learned, monkeypatch):
     assert [1, learning.TRIAL - 1] == rounds
 
 
-def test_starts_race_and_the_leader_goes_on(monkeypatch):
-    """Four starts, then two, then one, which keeps what its climb has learned: it ends as high as from the start."""
-    seen, climb = [], learning.Problem.climb
-    monkeypatch.setattr(learning.Problem, "climb", lambda *args: seen.append((args, climb(*args))) or seen[-1][1])
-
-    pw.fit(POINTS, OUTCOMES)
-
-    assert [4, 4, 4, 4, 4, 4, 60] == [args[-1] for args, _ in seen]
-    heights = [learning._height(end) for _, end in seen]
-    assert sorted(heights[:4])[2:] <= sorted(heights[4:6])
-    (problem, data, leader, _), end = seen[-1]
-    assert learning._height(leader) == max(heights[4:6])
-    assert 8 == int(leader.rounds) < int(end.rounds)
+def test_starts_race_and_the_leader_goes_on():
+    """Four starts, then two, then one, which keeps what its climb has learned: as one climb after the other."""
     with jax.enable_x64(True):
-        alone = climb(problem, data, learning._begun(learning._cube(end)), 60)
-    assert learning._height(end) == pytest.approx(learning._height(alone), abs=0.1)
+        problem = learning._problem(POINTS, OUTCOMES, pw.Matern52, None)
+        data, starts = problem.data(), learning._starts(problem, None, 0, warp=False)
+        four = [problem.climb(data, learning._begun(start), 4) for start in starts]
+        two = [problem.climb(data, state, 4) for state in sorted(four, key=learning._height)[2:]]
+        leader = max(two, key=learning._height)
+        end = problem.climb(data, leader, 60)
+        raced = learning._highest(problem, data, starts)
+        alone = learning._highest(problem, data, starts[1:2])
+        same = problem.climb(data, learning._begun(starts[1]), 60)
+
+    assert 8 == int(leader.rounds) < int(end.rounds) == int(raced.rounds)
+    np.testing.assert_allclose(learning._cube(raced), learning._cube(end), atol=1e-9)
+    assert learning._height(raced) == pytest.approx(learning._height(end), rel=1e-12)
+    np.testing.assert_allclose(learning._cube(alone), learning._cube(same), atol=1e-9)

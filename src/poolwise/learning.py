@@ -24,7 +24,7 @@ from poolwise.belief.warp import Warp
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.evidence import bounds, log_posterior, logs_of
-from poolwise.maximizers.lbfgsb import State, advance, init
+from poolwise.maximizers.lbfgsb import State, ValueAndGradient, advance, init
 from poolwise.programs import quickly
 from poolwise.sobol import sobol
 
@@ -37,6 +37,10 @@ RACE = 4  # rounds that each start has before the better half goes on
 TRIAL = 8  # rounds after which a warping must show what it gains
 SCOUTS = 256  # with more observations, the starts race on this many of them and the winner goes on with all
 CLOSE = 1e-4  # a step that gains less than this share of the log posterior ends a climb
+GENTLE = 1e-2  # and so does a gradient below this, in the cube of logarithms
+
+# Whose turn it is in the race of the starts, by rank, for how many rounds, and whether ranks are counted anew after it.
+TURNS = [(i, RACE, i == n - 1) for n in (STARTS, STARTS // 2) for i in range(n)] + [(0, ROUNDS, False)]
 
 
 def fit(  # noqa: PLR0913
@@ -170,16 +174,11 @@ def _scouts(problem: Problem, seed: int) -> Int[np.ndarray, " s"]:
 
 
 def _highest(problem: Problem, data: Data, starts: list[Float[np.ndarray, " t"]]) -> State:
-    """Where the best start leads.
-
-    Several starts race one after the other for a few rounds, the better half for a few more, and the leader goes on:
-    one small program serves all.
-    """
-    states = [_begun(start) for start in starts]
-    while len(states) > 1:
-        states = [problem.climb(data, state, RACE) for state in states]
-        states = sorted(states, key=_height, reverse=True)[: len(states) // 2]
-    return problem.climb(data, states[0], ROUNDS)
+    """Where the best start leads; one start alone has no race to win."""
+    first = 0 if len(starts) > 1 else len(TURNS) - 1
+    rows = jax.device_put(np.stack(starts * (STARTS // len(starts))))
+    end: State = _race(data, rows, first, kernel=problem.kernel, learn_noise=problem.noise is None)
+    return end
 
 
 def _begun(start: Float[np.ndarray, " t"]) -> State:
@@ -189,7 +188,7 @@ def _begun(start: Float[np.ndarray, " t"]) -> State:
 
 @functools.cache
 def _blank(size: int) -> State:
-    return jax.device_put(init(np.zeros((1, size)), gtol=1e-2, ftol=CLOSE))
+    return jax.device_put(init(np.zeros((1, size)), gtol=GENTLE, ftol=CLOSE))
 
 
 def _cube(state: State) -> Float[np.ndarray, " t"]:
@@ -251,13 +250,41 @@ def _logs_of(posterior: Posterior, d: int, scale: float, warp: bool) -> Float[np
 
 
 @quickly("kernel", "learn_noise")
+def _race(
+    data: Data, starts: Float[Array, "k t"], first: int | Int[Array, ""], *, kernel: type[Kernel], learn_noise: bool
+) -> State:
+    """Climbs from several starts, one after the other: each has a few rounds, the better half a few more, the best all.
+
+    The turns from the `first` on are taken: the last alone is a climb from the first start.
+    """
+    value_and_gradient = _log_posterior_in_cube(data, starts.shape[1], kernel, learn_noise)
+    begun = jax.vmap(lambda start: init(start[None], gtol=GENTLE, ftol=CLOSE))(starts)
+    places, rounds, last = (jnp.asarray(column) for column in zip(*TURNS, strict=True))
+
+    def turn(i: Int[Array, ""], now: tuple[State, Int[Array, " k"]]) -> tuple[State, Int[Array, " k"]]:
+        states, order = now
+        mine = order[places[i]]
+        moved = advance(value_and_gradient, jax.tree.map(lambda leaf: leaf[mine], states), rounds[i])
+        states = jax.tree.map(lambda leaf, new: leaf.at[mine].set(new), states, moved)
+        return states, jnp.where(last[i], jnp.argsort(-states.values[:, 0]), order)
+
+    states, order = jax.lax.fori_loop(first, len(TURNS), turn, (begun, jnp.arange(starts.shape[0])))
+    return jax.tree.map(lambda leaf: leaf[order[0]], states)
+
+
+@quickly("kernel", "learn_noise")
 def _climb(data: Data, state: State, rounds: int | Int[Array, ""], *, kernel: type[Kernel], learn_noise: bool) -> State:
     """A climb of the log posterior in the cube of logarithms, some rounds later."""
-    box = bounds(data.X.shape[1], warp=state.points.shape[1] > data.X.shape[1] + 2)
+    return advance(_log_posterior_in_cube(data, state.points.shape[1], kernel, learn_noise), state, rounds)
+
+
+def _log_posterior_in_cube(data: Data, size: int, kernel: type[Kernel], learn_noise: bool) -> ValueAndGradient:
+    """The log posterior of that many hyperparameters as a function on the cube of logarithms, with its gradient."""
+    box = bounds(data.X.shape[1], warp=size > data.X.shape[1] + 2)
     low, width = jnp.asarray(box.low), jnp.asarray(box.high - box.low)
 
     def value_and_gradient(cubes: Float[Array, "1 t"]) -> tuple[Float[Array, " 1"], Float[Array, "1 t"]]:
         value, gradient = log_posterior(low + width * cubes[0], data, kernel, learn_noise)
         return value[None], (gradient * width)[None]
 
-    return advance(value_and_gradient, state, rounds)
+    return value_and_gradient

@@ -15,7 +15,7 @@ from poolwise.pool import ascent, judge
 pytestmark = pytest.mark.usefixtures("nothing_kept")
 
 PROGRAMS = {
-    "climb": learning._climb,
+    "race": learning._race,
     "condition": gaussian_process._condition,
     "begin": ascent._begin,
     "advance": ascent._advance,
@@ -55,7 +55,7 @@ def test_workers_that_come_and_go_cost_no_compilation():
     sizes = []
     for waiting in (2, 1, 5, 8):
         pw.propose(belief, pw.UpperConfidenceBound(), q=2, pending=X[:waiting] + 0.01, maximizer=settings)
-        sizes.append([program._cache_size() for name, program in PROGRAMS.items() if name != "climb"])
+        sizes.append([program._cache_size() for name, program in PROGRAMS.items() if name != "race"])
 
     assert sizes[0] == sizes[1] == sizes[2] == sizes[3]
 
