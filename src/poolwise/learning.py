@@ -108,12 +108,13 @@ def fit_warped(
         return problem.posterior(_cube(end)) if _height(end) - _height(first) > gain else None
 
 
-def prepare_warped(X: Numbers, y: Numbers, kernel: type[Kernel] = Matern52, *, noise: Numbers | None = None) -> None:
-    """Start to make the program of `fit_warped` for such data, where it is made for the first time."""
+@functools.cache
+def prepare_warped(count: int, d: int, kernel: type[Kernel] = Matern52, *, known_noise: bool = False) -> None:
+    """Start to make the program of `fit_warped` for so many observations, where it is made for the first time."""
     with jax.enable_x64(True):
-        problem = _problem(X, y, kernel, noise)
-        start, learn_noise = _begun(np.zeros(3 * problem.dimension + 2)), noise is None
-        _climb.ahead(problem.data(), start, TRIAL, kernel=kernel, learn_noise=learn_noise)
+        data = padded_data(np.zeros((count, d)), np.zeros(count), np.zeros(count if known_noise else ()))
+        start = _begun(np.zeros(3 * d + 2))
+        _climb.ahead(data, start, TRIAL, kernel=kernel, learn_noise=not known_noise)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Balanced pools: two halves, each the choice of its own acquisition function beside the other, or one climb."""
+"""Balanced pools: they look for hills, climb the one that is known, or both."""
 
 import functools
 
@@ -31,14 +31,12 @@ def belief():
     return pw.GaussianProcess(pw.Matern52(0.25), noise=1e-3).condition(X, np.sin(5 * X).sum(axis=1))
 
 
-def test_half_is_by_bound_and_half_by_information(belief):
-    pool = pw.balanced(belief, 2, seed=3).pool
+def test_short_lengthscales_are_explored_by_the_bound(belief):
+    waiting = [[0.1, 0.9]]
 
-    high = part(belief, pw.UpperConfidenceBound(), 1, seed=3).pool
-    paths = pw.path_maxima(belief, 16, features=256, seed=3)
-    telling = part(belief, pw.JointEntropySearch(*paths), 1, pending=high, seed=3).pool
+    pool = pw.balanced(belief, 2, pending=waiting, seed=3).pool
 
-    assert np.array_equal(np.concatenate([high, telling]), pool)
+    assert np.array_equal(pool, part(belief, pw.UpperConfidenceBound(), 2, pending=waiting, seed=3).pool)
 
 
 def test_long_lengthscales_are_climbed_by_improvement():
@@ -120,14 +118,6 @@ def test_constant_outcomes_have_a_spread_too(better):
     belief = pw.GaussianProcess(pw.Matern52(2.0, amplitude=3.0), noise=0.1).condition([[0.2], [0.7]], [1.0, 1.0])
 
     assert better(belief).spread == 3.0
-
-
-def test_single_points_take_turns(belief):
-    """By the number of points that are known or pending: also asynchronous studies get both kinds."""
-    first, second = (pw.balanced(belief, 1, pending=pending).pool for pending in (None, [[0.1, 0.9]]))
-
-    assert np.array_equal(first, part(belief, pw.UpperConfidenceBound(), 1).pool)
-    assert not np.array_equal(second, part(belief, pw.UpperConfidenceBound(), 1, pending=[[0.1, 0.9]]).pool)
 
 
 def test_what_the_proposal_says(belief):

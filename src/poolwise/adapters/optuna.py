@@ -73,7 +73,8 @@ class PoolSampler(BaseSampler):
     ) -> None:
         self._q, self._startup = _count("q", q, 1), _count("n_startup_trials", n_startup_trials, 0)
         self._seed = None if seed is None else _count("seed", seed, 0) % 2**32
-        self._search_space = None if search_space is None else _checked(search_space)
+        self._search_space = None if search_space is None else _modelled(_checked(search_space))
+        self._frame = None if self._search_space is None else frame_of(self._search_space)
         self._independent = RandomSampler(seed=self._seed) if independent_sampler is None else independent_sampler
         self._constraints_func, self._avoid_failed = constraints_func, avoid_failed
         self._lock = threading.Lock()
@@ -84,16 +85,15 @@ class PoolSampler(BaseSampler):
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """What is chosen jointly: the search space given, or what all finished trials have in common."""
-        found = self._search_space
-        if found is None:
-            found = intersection_search_space(study.get_trials(deepcopy=False))
-        return {name: distribution for name, distribution in found.items() if parameter_of(distribution) is not None}
+        if self._search_space is not None:
+            return self._search_space
+        return _modelled(intersection_search_space(study.get_trials(deepcopy=False)))
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         """The trial's place in a pool that is there already, or in a new one."""
-        frame = frame_of(search_space)
+        frame = self._frame if search_space is self._search_space else frame_of(search_space)
         if frame is None:
             return {}
         with self._lock:
@@ -294,6 +294,10 @@ def _checked(search_space: Mapping[str, BaseDistribution]) -> dict[str, BaseDist
                 "give one such as optuna.distributions.FloatDistribution(0, 1)."
             )
     return dict(search_space)
+
+
+def _modelled(search_space: Mapping[str, BaseDistribution]) -> dict[str, BaseDistribution]:
+    return {name: distribution for name, distribution in search_space.items() if parameter_of(distribution) is not None}
 
 
 def _count(name: str, value: Any, least: int) -> int:

@@ -1,9 +1,8 @@
 """Balanced pools: they explore or climb, as the belief says how many hills there are.
 
-Where lengthscales are so short that the cube can hold many hills, some points of a pool look for new ones, by upper
-confidence bound, and the others, which count the first as pending, learn where the top is. Where hyperparameters are
-learned these are halves, and the second goes by joint entropy search. Where they are known, all points look for hills
-at first, and later half of them: the others go by the knowledge gradient, for what a right belief recommends is right.
+Where lengthscales are so short that the cube can hold many hills, points look for new ones, by upper confidence bound.
+Where hyperparameters are known, and were not learned, half of them do so later on, and the others, which count the
+first as pending, go by the knowledge gradient: what a right belief recommends is right.
 
 Where lengthscales are longer the pool climbs the hill that is known, by probability of improvement over the best
 expected outcome; points that add nothing to that probability are chosen by expected improvement.
@@ -21,7 +20,6 @@ import numpy as np
 from jaxtyping import Float
 
 from poolwise import checks
-from poolwise.acquisition.information import JointEntropySearch
 from poolwise.acquisition.integrand import ProbabilityOfImprovement, SimpleRegret, UpperConfidenceBound
 from poolwise.acquisition.knowledge import KnowledgeGradient
 from poolwise.acquisition.log_space import LogExpectedImprovement, LogProbabilityOfImprovement
@@ -34,15 +32,14 @@ from poolwise.pool.proposal import Proposal, busy, chosen_otherwise, otherwise_a
 
 SHORT = 0.2  # lengthscales below this many diagonals of the cube, so that it can hold many hills;
 SHORT_IF_KNOWN = 0.3  # and where they are known, not learned
-PATHS = 16  # functions drawn from the belief, whose maxima joint entropy search learns about
-FEATURES = 256  # random waves of each
 SEARCH = 20  # observations for each dimension that look for hills, where hyperparameters are known;
 LOOKING = 2  # after that, one point of so many
 PLACES = 64  # maxima of drawn functions that may be recommended in the end, for the knowledge gradient,
+FEATURES = 256  # random waves of each function,
 SEEN = 7  # and the best observations, beside the highest mean;
 AGAIN = 8  # its points count as if each were observed so often: other pools will follow this one
 EFFORT = Ascent(lanes=1)  # of a half; a second lane changed no pool of 32 tasks where less of all else cost regret
-CLIMBING = Ascent(samples=512, lanes=1)  # of a probability, which takes twice as many samples
+CLIMBING = Ascent(samples=512, lanes=1, rounds=4)  # of a probability, which takes twice as many samples
 
 
 def balanced(  # noqa: PLR0913
@@ -56,12 +53,11 @@ def balanced(  # noqa: PLR0913
 ) -> Proposal:
     """Choose q points that explore or climb, as lengthscales say. It is what a `Study` does.
 
-    Where there may be `many_hills`, they are two halves, by `UpperConfidenceBound` and by `JointEntropySearch`; an odd
-    point goes to the one or the other in turn, by the number of observations and pending points. Otherwise all are by
-    `ProbabilityOfImprovement` over the best expected outcome. `known` says that hyperparameters are known, and were not
-    learned from these observations: then all points go by the bound until there are 20 observations for each dimension,
-    and after that half of them by `KnowledgeGradient`. `value` is the expected best outcome of the pool, and what its
-    points contribute is in that unit.
+    Where there may be `many_hills` they go by `UpperConfidenceBound`, otherwise by `ProbabilityOfImprovement` over the
+    best expected outcome. `known` says that hyperparameters are known, and were not learned from these observations:
+    then half of the points, where there are many hills and 20 observations for each dimension, go by
+    `KnowledgeGradient`. `value` is the expected best outcome of the pool, and what its points contribute is in that
+    unit.
     """
     began = time.perf_counter()
     checks.kind("posterior", posterior, Posterior, "give what fit(X, y) or GaussianProcess(...).condition returns.")
@@ -86,23 +82,23 @@ def balanced_pool(  # noqa: PLR0913
 ) -> Found:
     """The pool of `balanced`, not judged: a study asks for no more."""
     ground = ground_of(domain, posterior.dimension, EFFORT)
-    if many_hills(posterior, known=known):
-        return _exploring(posterior, q, pending, known=known, domain=ground, seed=seed)
-    return busy(posterior, some_better(posterior), q, pending, domain=ground, maximizer=CLIMBING, seed=seed)[0]
+    if not many_hills(posterior, known=known):
+        return busy(posterior, some_better(posterior), q, pending, domain=ground, maximizer=CLIMBING, seed=seed)[0]
+    options: dict[str, Any] = {"domain": ground, "seed": seed}
+    if known:
+        return _exploring(posterior, q, pending, **options)
+    return searched(posterior, UpperConfidenceBound(), q, pending, maximizer=EFFORT, **options)
 
 
-def _exploring(
-    posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"], *, known: bool, **options: Any
-) -> Found:
-    """Some points by upper confidence bound, the others beside them by what they tell about the top."""
-    seen, pool, cost = len(posterior.y) + len(pending), pending[:0], 0
-    high = _looking(seen, q, posterior.dimension) if known else (q + (seen + 1) % 2) // 2
+def _exploring(posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"], **options: Any) -> Found:
+    """Some points by upper confidence bound, the others beside them by what they make of the recommended one."""
+    pool, cost = pending[:0], 0
+    high = _looking(len(posterior.y) + len(pending), q, posterior.dimension)
     if high:
         found = searched(posterior, UpperConfidenceBound(), high, pending, maximizer=EFFORT, **options)
         pool, cost = found.pool, found.evaluations
     if q > high:
-        telling = _recommending(posterior, **options) if known else _locating(posterior, **options)
-        beside = np.concatenate([pending, pool])
+        telling, beside = _recommending(posterior, **options), np.concatenate([pending, pool])
         found = searched(posterior, telling, q - high, beside, maximizer=EFFORT, **options)
         pool, cost = np.concatenate([pool, found.pool]), cost + found.evaluations
     return Found(pool, cost)
@@ -112,11 +108,6 @@ def _looking(seen: int, q: int, d: int) -> int:
     """How many of the next q points look for hills, after so many: all at first, then each that is a multiple."""
     first = min(q, max(SEARCH * d - seen, 0))
     return first + (seen + q) // LOOKING - (seen + first) // LOOKING
-
-
-def _locating(posterior: Posterior, **options: Any) -> JointEntropySearch:
-    """What a pool tells about where the top is, and how high."""
-    return JointEntropySearch(*path_maxima(posterior, PATHS, features=FEATURES, **options))
 
 
 def _recommending(posterior: Posterior, **options: Any) -> KnowledgeGradient:
