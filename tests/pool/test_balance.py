@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import poolwise as pw
+from poolwise.belief.gaussian_process import straight
 from poolwise.pool.balance import (
     CLIMBING,
     EFFORT,
@@ -111,6 +112,21 @@ def test_knowledge_raises_what_is_recommended():
     told, bound = (pw.expectation(goal, belief, pool, samples=2**14) for pool in pools)
 
     assert told.value > bound.value + 4 * (told.error + bound.error)
+
+
+def test_a_pool_is_searched_where_axes_are_straight():
+    """A warping of inputs is undone for the search, pending points included: programs know of none."""
+    rng, warp = np.random.default_rng(0), pw.Warp([0.4, 1.0], [1.0, 2.0])
+    X, waiting = rng.random((12, 2)), rng.random((1, 2))
+    belief = pw.GaussianProcess(pw.Matern52(1.0, warp=warp), noise=1e-3).condition(X, np.sin(3 * X).sum(axis=1))
+    plain = pw.GaussianProcess(pw.Matern52(1.0), noise=1e-3).condition(warp(X), belief.y)
+
+    pool = pw.balanced(belief, 3, pending=waiting).pool
+
+    expected = warp.back(pw.balanced(plain, 3, pending=warp(waiting)).pool)
+    np.testing.assert_allclose(pool, expected, atol=1e-6)
+    np.testing.assert_allclose(straight(belief)(warp(pool)).covariance, belief(pool).covariance, atol=1e-12)
+    assert straight(plain) is plain
 
 
 @pytest.mark.parametrize("better", [some_better, likely_better, much_better])

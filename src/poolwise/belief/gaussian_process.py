@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -167,6 +168,16 @@ def _condition(
 def prepare(process: GaussianProcess, data: Data) -> None:
     """Start to make the program that conditions such a process on such data, where it is made for the first time."""
     _condition.ahead(process, data)
+
+
+def straight(posterior: Posterior) -> Posterior:
+    """The same belief over the cube that its kernel's warping leads to, without one; nothing is computed anew."""
+    process, data, warp = posterior.process, posterior.data, posterior.process.kernel.warp
+    if warp is None:
+        return posterior
+    plain = GaussianProcess(dataclasses.replace(process.kernel, warp=None), process.noise, process.mean)
+    moved: Any = warp(data.X)
+    return Posterior(plain, dataclasses.replace(data, X=moved), posterior.root, posterior.inverse, posterior.weights)
 
 
 def recentred(posterior: Posterior, offset: float) -> Posterior:

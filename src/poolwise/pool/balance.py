@@ -23,7 +23,7 @@ from poolwise import checks
 from poolwise.acquisition.integrand import ProbabilityOfImprovement, SimpleRegret, UpperConfidenceBound
 from poolwise.acquisition.knowledge import KnowledgeGradient
 from poolwise.acquisition.log_space import LogExpectedImprovement, LogProbabilityOfImprovement
-from poolwise.belief.gaussian_process import Posterior
+from poolwise.belief.gaussian_process import Posterior, straight
 from poolwise.checks import Numbers
 from poolwise.pool.ascent import Ascent, Found
 from poolwise.pool.domain import Domain, ground_of
@@ -82,6 +82,10 @@ def balanced_pool(  # noqa: PLR0913
 ) -> Found:
     """The pool of `balanced`, not judged: a study asks for no more."""
     ground = ground_of(domain, posterior.dimension, EFFORT)
+    if ground is None and (warp := posterior.process.kernel.warp) is not None:  # search where axes are straight
+        waiting = np.asarray(warp(pending)) if len(pending) else pending
+        found = balanced_pool(straight(posterior), q, waiting, domain=None, seed=seed, known=known)
+        return Found(warp.back(found.pool), found.evaluations)
     if not many_hills(posterior, known=known):
         return busy(posterior, some_better(posterior), q, pending, domain=ground, maximizer=CLIMBING, seed=seed)[0]
     options: dict[str, Any] = {"domain": ground, "seed": seed}
