@@ -49,13 +49,13 @@ def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
     return path
 
 
-# What makes compilation short: less optimisation by LLVM, in one piece, and elementwise code by XLA's older generator.
+# What makes compilation short: less optimisation by LLVM, in two pieces, and elementwise code by XLA's older generator.
 # Programs are as fast, as long as no large loop writes over what it reads: the older generator does not vectorise it.
 # And what makes a round of a loop short: a sum is one step instead of a tree of steps, a maximum is no call of the
 # library for matrix products, vectors are as wide as the machine's.
 QUICK = {
     "xla_backend_optimization_level": 1,
-    "xla_cpu_parallel_codegen_split_count": 1,
+    "xla_cpu_parallel_codegen_split_count": 2,
     "xla_cpu_use_fusion_emitters": False,
     "xla_disable_hlo_passes": "tree_reduction_rewriter",
     "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT",
