@@ -243,3 +243,14 @@ def test_starts_race_and_the_leader_goes_on():
     np.testing.assert_allclose(learning._cube(raced), learning._cube(end), atol=1e-9)
     assert learning._height(raced) == pytest.approx(learning._height(end), rel=1e-12)
     np.testing.assert_allclose(learning._cube(alone), learning._cube(same), atol=1e-9)
+
+
+def test_a_warm_start_runs_no_race(learned, monkeypatch):
+    """Its copies would end where it does, and cost as much again."""
+    turns, race = [], learning._race
+    monkeypatch.setattr(learning, "_race", lambda *args, **kwargs: turns.append(args[2]) or race(*args, **kwargs))
+
+    pw.fit(POINTS, OUTCOMES)
+    pw.fit(POINTS, OUTCOMES, start=learned)
+
+    assert [0, len(learning.TURNS) - 1] == turns
