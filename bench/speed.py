@@ -9,6 +9,7 @@ import csv
 import json
 import math
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -115,7 +116,7 @@ def run(folder: str, script: str, *words: str) -> None:
 
 def starts() -> dict:
     """Cold start, a warm ask, a study's 31 rounds and peak memory, beside BoTorch."""
-    result = {"cold, nothing on disk": min(first_cold() for _ in range(3))}
+    result = {"cold, nothing on disk": statistics.median(first_cold() for _ in range(5))}
     with tempfile.TemporaryDirectory() as folder:
         cold(folder)
         result["cold, programs on disk"] = min(cold(folder) for _ in range(3))
