@@ -8,7 +8,7 @@ import pytest
 import poolwise
 
 SOURCE = Path(poolwise.__file__).parent
-EVERYWHERE = {"errors", "checks", "kept", "precision", "programs", "pytree", "quantile", "sobol", "version"}
+EVERYWHERE = {"errors", "checks", "kept", "precision", "programs", "pytree", "quantile", "slices", "sobol", "version"}
 FACADE = "the public names"  # `import poolwise` itself; only the outermost rooms may use it
 
 # cli, adapters, plot, paper -> study -> space; study -> pool -> acquisition -> belief; study -> learning -> evidence

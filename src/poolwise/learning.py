@@ -26,6 +26,7 @@ from poolwise.errors import InputError
 from poolwise.evidence import bounds, log_posterior, logs_of
 from poolwise.maximizers.lbfgsb import State, ValueAndGradient, advance, init
 from poolwise.programs import quickly
+from poolwise.slices import slice_of, with_slice
 from poolwise.sobol import sobol
 
 log = logging.getLogger(__name__)
@@ -264,13 +265,13 @@ def _race(
 
     def turn(i: Int[Array, ""], now: tuple[State, Int[Array, " k"]]) -> tuple[State, Int[Array, " k"]]:
         states, order = now
-        mine = order[places[i]]
-        moved = advance(value_and_gradient, jax.tree.map(lambda leaf: leaf[mine], states), rounds[i])
-        states = jax.tree.map(lambda leaf, new: leaf.at[mine].set(new), states, moved)
-        return states, jnp.where(last[i], jnp.argsort(-states.values[:, 0]), order)
+        mine = slice_of(order, slice_of(places, i))
+        moved = advance(value_and_gradient, jax.tree.map(lambda leaf: slice_of(leaf, mine), states), slice_of(rounds, i))
+        states = jax.tree.map(lambda leaf, new: with_slice(leaf, new, mine), states, moved)
+        return states, jnp.where(slice_of(last, i), jnp.argsort(-states.values[:, 0]), order)
 
     states, order = jax.lax.fori_loop(first, len(TURNS), turn, (begun, jnp.arange(starts.shape[0])))
-    return jax.tree.map(lambda leaf: leaf[order[0]], states)
+    return jax.tree.map(lambda leaf: slice_of(leaf, order[0]), states)
 
 
 @quickly("kernel", "learn_noise")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 # Relative to the mean variance. The first rung changes nothing: a well-conditioned covariance is factorised as it is.
@@ -17,7 +18,8 @@ from jaxtyping import Array, Float
 JITTER_LADDER = (0.0, 1e-8, 1e-6, 1e-4, 1e-2, 1.0, 100.0)
 SMALLEST_PIVOT = 1e-12  # a squared pivot below this share of the mean variance counts as rank loss
 BLOCK = 64
-SMALL = 16  # up to this size LAPACK solves on one thread
+SMALL = 32  # factors up to this size are solved by LAPACK,
+ROWS = 16  # with so many right-hand sides at a time: then it does that on one thread
 
 
 @jax.custom_jvp
@@ -63,31 +65,31 @@ def _phi(inverse: Float[Array, "n n"], tangent: Float[Array, "n n"]) -> Float[Ar
 
 
 def inverse_factor(factor: Float[Array, "q q"]) -> Float[Array, "q q"]:
-    """L^-1 of a lower factor: by substitution if it is small, else by doubling blocks of the diagonal.
+    """L^-1 of a lower factor: by substitution if it is small, else by halves.
 
     [A 0; B C]^-1 = [A^-1 0; -C^-1 B A^-1, C^-1]
     """
     q = factor.shape[0]
     if q <= SMALL:
-        return _substituted(factor[None])[0]
-    size = SMALL << (-(-q // SMALL) - 1).bit_length()
-    whole = jnp.eye(size, dtype=factor.dtype).at[:q, :q].set(factor) if size > q else factor
-    blocks = _substituted(_diagonal_blocks(whole, SMALL))
-    while (half := blocks.shape[1]) < size:
-        corners = _diagonal_blocks(whole, 2 * half)[:, half:, :half]
-        first, second = blocks[0::2], blocks[1::2]
-        top = jnp.concatenate([first, jnp.zeros_like(first)], axis=2)
-        blocks = jnp.concatenate([top, jnp.concatenate([-second @ corners @ first, second], axis=2)], axis=1)
-    return blocks[0, :q, :q]
+        return _substituted(factor)
+    half = _half(q, SMALL)
+    first, second = inverse_factor(factor[:half, :half]), inverse_factor(factor[half:, half:])
+    return _lower(first, -(second @ (factor[half:, :half] @ first)), second)
 
 
-def _diagonal_blocks(matrix: Float[Array, "n n"], size: int) -> Float[Array, "b s s"]:
-    return jnp.stack([matrix[i : i + size, i : i + size] for i in range(0, matrix.shape[0], size)])
+def _substituted(factor: Float[Array, "s s"]) -> Float[Array, "s s"]:
+    """X with X L = I, some rows at a time."""
+    s = factor.shape[0]
+    parts = -(-s // ROWS)
+    rows = np.eye(parts * ROWS, s, dtype=factor.dtype).reshape(parts, ROWS, s)
+    each = jnp.broadcast_to(factor[None], (parts, s, s))
+    return jax.lax.linalg.triangular_solve(each, rows, left_side=False, lower=True).reshape(parts * ROWS, s)[:s]
 
 
-def _substituted(factors: Float[Array, "b s s"]) -> Float[Array, "b s s"]:
-    eye = jnp.broadcast_to(jnp.eye(factors.shape[-1], dtype=factors.dtype), factors.shape)
-    return jax.lax.linalg.triangular_solve(factors, eye, left_side=True, lower=True)
+def _lower(first: Float[Array, "k k"], side: Float[Array, "l k"], last: Float[Array, "l l"]) -> Float[Array, "n n"]:
+    """[A 0; B C]"""
+    top = jnp.pad(first, ((0, 0), (0, last.shape[0])))
+    return jnp.concatenate([top, jnp.concatenate([side, last], axis=1)])
 
 
 def inverse_root(covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:
@@ -98,13 +100,12 @@ def inverse_root(covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:
     n = covariance.shape[0]
     if n <= BLOCK:
         # LAPACK reads columns: the transpose, which is the same, saves a copy of this and of all it is made of.
-        return inverse_factor(jnp.linalg.cholesky(covariance.T, symmetrize_input=False))
-    half = _half(n)
+        return inverse_factor(jax.lax.linalg.cholesky(covariance.T, symmetrize_input=False))
+    half = _half(n, BLOCK)
     first = inverse_root(covariance[:half, :half])
     side = covariance[half:, :half] @ first.T
     second = inverse_root(covariance[half:, half:] - side @ side.T)
-    corner = jnp.zeros((half, n - half), dtype=covariance.dtype)
-    return jnp.block([[first, corner], [-second @ (side @ first), second]])
+    return _lower(first, -(second @ (side @ first)), second)
 
 
 def inverse_by(root: Float[Array, "n n"]) -> Float[Array, "n n"]:
@@ -115,15 +116,16 @@ def inverse_by(root: Float[Array, "n n"]) -> Float[Array, "n n"]:
     n = root.shape[0]
     if n <= BLOCK:
         return root.T @ root
-    half = _half(n)
+    half = _half(n, BLOCK)
     low, last = root[half:, :half], root[half:, half:]
     side = last.T @ low
-    return jnp.block([[inverse_by(root[:half, :half]) + low.T @ low, side.T], [side, inverse_by(last)]])
+    top = jnp.concatenate([inverse_by(root[:half, :half]) + low.T @ low, side.T], axis=1)
+    return jnp.concatenate([top, jnp.concatenate([side, inverse_by(last)], axis=1)])
 
 
-def _half(n: int) -> int:
+def _half(n: int, block: int) -> int:
     """Where to cut a matrix: at the end of a block."""
-    return BLOCK * (-(-n // BLOCK) // 2)
+    return block * (-(-n // block) // 2)
 
 
 def _up_the_ladder(covariance: Float[Array, "q q"], *, inverse: bool) -> Float[Array, "q q"]:
@@ -136,7 +138,7 @@ def _up_the_ladder(covariance: Float[Array, "q q"], *, inverse: bool) -> Float[A
     def climb(state: tuple[Array, Array]) -> tuple[Array, Array]:
         rung = state[0] + 1
         lifted = covariance + ladder[rung] * eye
-        return rung, inverse_root(lifted) if inverse else jnp.linalg.cholesky(lifted, symmetrize_input=False)
+        return rung, inverse_root(lifted) if inverse else jax.lax.linalg.cholesky(lifted, symmetrize_input=False)
 
     def fails(state: tuple[Array, Array]) -> Array:
         rung, factor = state

@@ -230,7 +230,7 @@ def _two_loops(
     onto = jnp.concatenate([jnp.where(free[:, None], pairs[:, 1], 0.0), ascent[:, None]], axis=1)
     grams = jnp.einsum("rkp,rjp->rkj", both, onto)
     SY, YY, Sg, Yg = grams[:, :m, :m], grams[:, m:, :m], grams[:, :m, m], grams[:, m:, m]
-    eye = jnp.eye(m, dtype=ascent.dtype)[None]
+    eye = np.eye(m, dtype=ascent.dtype)[None]
     sy, yy = (SY * eye).sum(-1), (YY * eye).sum(-1)
     inverse = jnp.where(sy > 0, sy / jnp.where(yy > 0, yy, 1.0), 0.0)
     live = inverse > FLAT * inverse.max(-1, keepdims=True)

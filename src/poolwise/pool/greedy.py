@@ -17,6 +17,7 @@ from poolwise.acquisition.integrand import MaxType, has_formula
 from poolwise.maximizers.lbfgsb import ascend
 from poolwise.pool.field import Field
 from poolwise.pool.prefix import Prefix, extended, first_samples, with_one
+from poolwise.slices import slice_of
 
 SCREENING = 128  # base samples, the first of all, that candidates are scored on
 SMOOTH = 32  # that are enough, for candidates and climbs, where a candidate's own outcome is not sampled
@@ -66,7 +67,7 @@ def _pick(  # noqa: PLR0913
     climbed = few if smooth else prefix
 
     def worth(x: Float[Array, "p d"], prefix: Prefix = climbed) -> Float[Array, " p"]:
-        return with_one(prefix, field, field.rows(x), integrand, jnp.take(prefix.normals, slot, axis=1))
+        return with_one(prefix, field, field.rows(x), integrand, slice_of(prefix.normals, slot, axis=1))
 
     def value_and_gradient(x: Float[Array, "p d"]) -> tuple[Float[Array, " p"], Float[Array, "p d"]]:
         values, pull = jax.vjp(worth, x)
@@ -75,7 +76,7 @@ def _pick(  # noqa: PLR0913
     values = worth(candidates, few)
     _, order = jax.lax.top_k(values, starts)
     end = ascend(value_and_gradient, candidates[order], rounds=rounds, gtol=1e-4, ftol=1e-6, memory=5)
-    return end.points[jnp.argmax(end.values)], values, candidates.shape[0] + jnp.sum(end.evaluations)
+    return slice_of(end.points, jnp.argmax(end.values)), values, candidates.shape[0] + jnp.sum(end.evaluations)
 
 
 def with_points(

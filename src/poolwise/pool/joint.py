@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from poolwise.acquisition.expectation import Base, estimate, look_ahead
@@ -40,7 +41,7 @@ class MaxObjective:
         explained = half + jnp.swapaxes(half, 1, 2) - hold(half)
         scaled = rows.scaled.reshape(r, q, -1)
         s = jnp.sum((scaled[:, :, None, :] - scaled[:, None, :, :]) ** 2, axis=-1)
-        prior = self.field.variance * (self.field.kernel.profile(s) + JITTER * jnp.eye(q)[None])
+        prior = self.field.variance * (self.field.kernel.profile(s) + JITTER * np.eye(q)[None])
         sides = left.reshape(r, q, -1)
         factor = small_cholesky(prior - explained - jnp.einsum("ric,rjc->rij", sides, sides))
         mean = rows.mean.reshape(r, q, 1)
@@ -95,8 +96,9 @@ def _small_cholesky_jvp(primals: Any, tangents: Any) -> Any:
     factor = small_cholesky(*primals)
     inverse = jax.vmap(inverse_factor)(factor)
     middle = jnp.einsum("rij,rjk,rlk->ril", inverse, tangents[0], inverse)
-    eye = jnp.eye(factor.shape[-1])
-    return factor, jnp.einsum("rij,rjk->rik", factor, jnp.tril(middle) * (1 - 0.5 * eye)[None])
+    q = factor.shape[-1]
+    halved = np.tril(np.ones((q, q))) - 0.5 * np.eye(q)
+    return factor, jnp.einsum("rij,rjk->rik", factor, middle * halved[None])
 
 
 @pytree

@@ -27,6 +27,7 @@ from poolwise.pool.slots import Slots, greedy_slots
 from poolwise.pool.starts import with_room
 from poolwise.programs import quickly
 from poolwise.pytree import pytree
+from poolwise.slices import slice_of
 
 
 @pytree
@@ -128,7 +129,7 @@ def greedy_knowledge(
     """A pool of as many points as there are sets of candidates, the first set's values, and the evaluations made."""
 
     def worth_beside(before: Slots, slot: Int[Array, ""]) -> Any:
-        own = jnp.take(objective.normals, slot, axis=1)
+        own = slice_of(objective.normals, slot, axis=1)
         return functools.partial(with_one, objective, seen(objective, before), own)
 
     return greedy_slots(worth_beside, Slots(objective.pending, objective.taken), candidates, rounds, starts=starts)

@@ -12,6 +12,7 @@ from poolwise.belief.factor import inverse_factor
 from poolwise.belief.normal import outcomes
 from poolwise.pool.field import JITTER, Field, Rows, hold
 from poolwise.pytree import pytree, static
+from poolwise.slices import slice_of, with_slice
 
 
 @pytree
@@ -88,7 +89,7 @@ def extended(prefix: Prefix, field: Field, rows: Rows, integrand: MaxType, slot:
     here = jnp.arange(prefix.taken.shape[0]) == slot
     # [L 0; l p]^-1 has the last row [-l L^-1 / p, 1 / p]
     last = jnp.where(here, 1.0, -(left[0] @ prefix.root)) / pivot[0]
-    y = rows.mean + prefix.normals @ left[0] + pivot * jnp.take(prefix.normals, slot, axis=1)
+    y = rows.mean + prefix.normals @ left[0] + pivot * slice_of(prefix.normals, slot, axis=1)
     best, floor = prefix.best, prefix.floor
     if floor is None:
         best = jnp.maximum(best, integrand.score(y, rows.mean))
@@ -96,9 +97,9 @@ def extended(prefix: Prefix, field: Field, rows: Rows, integrand: MaxType, slot:
         low = slot < prefix.baseline
         best = jnp.where(low, best, jnp.maximum(best, integrand.score(y - floor, rows.mean)))
         floor = jnp.where(low, jnp.maximum(floor, y), floor)
-    held = Rows(*(at.at[slot].set(new[0]) for at, new in zip(_fields(prefix.rows), _fields(rows), strict=True)))
+    held = Rows(*(with_slice(at, new[0], slot) for at, new in zip(_fields(prefix.rows), _fields(rows), strict=True)))
     taken = jnp.where(here, 1.0, prefix.taken)
-    return Prefix(held, prefix.root.at[slot].set(last), taken, prefix.normals, best, floor, prefix.baseline)
+    return Prefix(held, with_slice(prefix.root, last, slot), taken, prefix.normals, best, floor, prefix.baseline)
 
 
 def first_samples(prefix: Prefix, count: int) -> Prefix:

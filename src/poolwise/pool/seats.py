@@ -27,6 +27,7 @@ from poolwise.pool.prefix import Prefix, extended, nobody, with_one
 from poolwise.pool.volume import VolumeTable
 from poolwise.programs import quickly
 from poolwise.pytree import pytree
+from poolwise.slices import slice_of
 
 Points: TypeAlias = Float[np.ndarray, "_ d"]
 
@@ -48,7 +49,7 @@ class Seat:
 
     def worth(self, seen: Rows) -> Float[Array, " p"]:
         """The value of the pool with each of the points in the free seat."""
-        own = jnp.take(self.prefix.normals, self.slot, axis=1)
+        own = slice_of(self.prefix.normals, self.slot, axis=1)
         return with_one(self.prefix, self.field, seen, self.integrand, own)
 
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from poolwise.maximizers.lbfgsb import ascend
 from poolwise.pytree import pytree
+from poolwise.slices import slice_of, with_slice
 
 
 @pytree
@@ -53,8 +54,8 @@ def greedy_slots(
         values = worth(points)
         _, order = jax.lax.top_k(jnp.where(jnp.isnan(values), -jnp.inf, values), starts)
         end = ascend(value_and_gradient, points[order], rounds=rounds, gtol=1e-4, ftol=1e-6, memory=5)
-        best = end.points[jnp.argmax(end.values)]
-        picked = Slots(carry.points.at[slot].set(best), carry.taken.at[slot].set(True))
+        best = slice_of(end.points, jnp.argmax(end.values))
+        picked = Slots(with_slice(carry.points, best, slot), with_slice(carry.taken, jnp.array(True), slot))
         return picked, (best, values, c + jnp.sum(end.evaluations))
 
     order = pending.taken.shape[0] + jnp.arange(q)
