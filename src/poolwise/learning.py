@@ -266,7 +266,8 @@ def _race(
     def turn(i: Int[Array, ""], now: tuple[State, Int[Array, " k"]]) -> tuple[State, Int[Array, " k"]]:
         states, order = now
         mine = slice_of(order, slice_of(places, i))
-        moved = advance(value_and_gradient, jax.tree.map(lambda leaf: slice_of(leaf, mine), states), slice_of(rounds, i))
+        own = jax.tree.map(lambda leaf: slice_of(leaf, mine), states)
+        moved = advance(value_and_gradient, own, slice_of(rounds, i))
         states = jax.tree.map(lambda leaf, new: with_slice(leaf, new, mine), states, moved)
         return states, jnp.where(slice_of(last, i), jnp.argsort(-states.values[:, 0]), order)
 

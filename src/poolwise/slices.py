@@ -10,11 +10,11 @@ import jax
 from jaxtyping import Array, Int
 
 
-def slice_of(array: Array, index: Int[Array, ""], *, axis: int = 0) -> Array:
+def slice_of(array: Array, index: int | Int[Array, ""], *, axis: int = 0) -> Array:
     """The row of that number, or the column."""
     return jax.lax.dynamic_index_in_dim(array, index, axis, keepdims=False)
 
 
-def with_slice(array: Array, new: Array, index: Int[Array, ""]) -> Array:
+def with_slice(array: Array, new: Array, index: int | Int[Array, ""]) -> Array:
     """The array with another row in that place."""
     return jax.lax.dynamic_update_index_in_dim(array, new, index, 0)

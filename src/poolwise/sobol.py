@@ -15,6 +15,7 @@ from jaxtyping import Float, UInt32
 
 BITS = 30
 MOST_DIMENSIONS = 21201
+FEW = 64  # dimensions that one reading of the direction numbers is good for
 
 
 def sobol(count: int, dimensions: int, rng: np.random.Generator) -> Float[np.ndarray, "n d"]:
@@ -41,8 +42,13 @@ def _scrambled(
     return (mixed * powers[::-1][None, :, None]).sum(axis=1, dtype=np.uint32), shift
 
 
-@functools.lru_cache(maxsize=64)
 def _directions(dimensions: int) -> UInt32[np.ndarray, "d b"]:
+    """Direction numbers of the first dimensions; those of some more are kept, for reading SciPy's table takes long."""
+    return _more_directions(max(FEW, 1 << (dimensions - 1).bit_length()))[:dimensions]
+
+
+@functools.lru_cache(maxsize=64)
+def _more_directions(dimensions: int) -> UInt32[np.ndarray, "d b"]:
     """Direction numbers by Sobol's recurrence, each with its bits moved to the top."""
     with np.load(_scipy() / "stats" / "_sobol_direction_numbers.npz", allow_pickle=False) as table:
         polynomials, first = table["poly"][:dimensions].tolist(), table["vinit"][:dimensions].tolist()

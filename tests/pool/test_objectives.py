@@ -8,7 +8,7 @@ import pytest
 import poolwise as pw
 from poolwise.acquisition.base_samples import normals
 from poolwise.maximizers import lbfgsb
-from poolwise.pool.ascent import _advance, _begin, general_objective, max_objective
+from poolwise.pool.ascent import Limit, _advance, _begin, general_objective, max_objective, search
 from poolwise.pool.field import JITTER, field_of
 from poolwise.pool.greedy import with_points
 from poolwise.pool.joint import value_and_gradient
@@ -165,9 +165,23 @@ def test_compiled_picks_are_those_of_the_functions(d, q):
     room = with_room(np.zeros((0, d)), normals(64, q))
     with jax.enable_x64(True):
         arrays = jax.tree.map(jnp.asarray, (posterior, pw.ProbabilityOfImprovement(1.0), *room, rng.random((q, 6, d))))
-        _, compiled, _ = _begin(*arrays, 2, starts=2)
+        _, compiled, _ = _begin(*arrays, 2, q, starts=2)
         with jax.disable_jit():
-            _, plain, _ = _begin.__wrapped__(*arrays, 2, starts=2)
+            _, plain, _ = _begin.__wrapped__(*arrays, 2, q, starts=2)
 
     np.testing.assert_allclose(compiled.values, plain.values, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(compiled.pool, plain.pool, atol=1e-6)
+
+
+def test_fewer_picks_are_the_first_of_all():
+    """Of greedy picks that no ascent follows, only those that are wanted are made, and they are the same."""
+    X = np.random.default_rng(1).random((9, 2))
+    posterior = pw.GaussianProcess(pw.Matern52(0.3), noise=1e-4).condition(X, np.sin(5 * X).sum(axis=1))
+    effort, beside = pw.Ascent(polish=0, lanes=1), np.zeros((0, 2))
+    with jax.enable_x64(True):
+        options = {"seed": 3, "limit": Limit()}
+        every = search(effort, posterior, pw.LogExpectedImprovement(1.5), 4, beside, **options)
+        some = search(effort, posterior, pw.LogExpectedImprovement(1.5), 4, beside, picks=2, **options)
+
+    assert np.array_equal(some.pool, every.pool[:2])
+    assert some.evaluations < 0.6 * every.evaluations

@@ -44,7 +44,7 @@ def reseated(
     kept = [pool[~free] for pool, free in zip(pools, idle, strict=True)]
     known = zip(kept, asked.beliefs.X, asked.beliefs.y, strict=True)
     others = [own if len(own) else incumbent(X, y) for own, X, y in known]
-    found, used = _max_ascent(asked, worths, others, setup.q, setup)
+    found, used = _max_ascent(asked, worths, others, setup, picks=idle.sum(axis=1))
     return np.stack([np.concatenate([k, p[: setup.q - len(k)]]) for k, p in zip(kept, found, strict=True)]), used
 
 
@@ -69,7 +69,7 @@ def proposed(asked: Ask, setup: Setup) -> tuple[Pools, Int[np.ndarray, " t"]]:
     nobody = [np.zeros((0, setup.d))] * len(asked.seeds)
     if asked.max_type:
         worths = [jax.tree.map(lambda leaf, i=i: leaf[i], asked.worths) for i in range(len(asked.seeds))]
-        return _max_ascent(asked, worths, nobody, 0, setup)
+        return _max_ascent(asked, worths, nobody, setup)
     pools, used = _general_ascent(asked, setup)
     return _apart(asked, pools, nobody), used
 
@@ -97,16 +97,22 @@ def offered_to(asked: Ask, settings: Ascent, q: int) -> tuple[Float[np.ndarray, 
 
 
 def _max_ascent(
-    asked: Ask, worths: Sequence[MaxType], pending: Sequence[Float[np.ndarray, "_ d"]], slots: int, setup: Setup
+    asked: Ask,
+    worths: Sequence[MaxType],
+    pending: Sequence[Float[np.ndarray, "_ d"]],
+    setup: Setup,
+    *,
+    picks: Int[np.ndarray, " t"] | None = None,
 ) -> tuple[Pools, Int[np.ndarray, " t"]]:
-    """Pools by an integrand each, beside pending points, of which each task has as many as it likes in its slots."""
-    settings = Ascent(polish=0) if slots else Ascent()  # beside others only picks are made
+    """Pools by an integrand each; or so many picks of each task, beside as many pending points as it likes."""
+    settings, slots = (Ascent(), 0) if picks is None else (Ascent(polish=0), setup.q)
+    counts = np.full(len(worths), setup.q) if picks is None else picks
     offered, chance = offered_to(asked, settings, setup.q)
     samples = settings.samples * (2 if isinstance(worths[0], ProbabilityOfImprovement) else 1)
     rooms = [_room(own, slots, setup.q, samples, seed) for own, seed in zip(pending, asked.seeds, strict=True)]
     room = Room(*(np.stack(part) for part in zip(*rooms, strict=True)))
     with jax.enable_x64(True):
-        ended = _ascended(asked.beliefs.posteriors, stacked(worths), room, offered, chance, settings)
+        ended = _ascended(asked.beliefs.posteriors, stacked(worths), room, offered, chance, counts, settings)
     return _apart(asked, np.asarray(ended[0]), pending), np.asarray(ended[1])
 
 
@@ -125,16 +131,20 @@ def _ascended(  # noqa: PLR0913
     room: Room,
     offered: Float[Array, "t q c d"],
     chance: Float[Array, "t s c"],
+    counts: Int[Array, " t"],
     settings: Ascent,
 ) -> tuple[Float[Array, "t q d"], Int[Array, " t"]]:
-    def one(posterior: Posterior, worth: MaxType, room: Room, offered: Any, chance: Any) -> tuple[Any, ...]:
-        objective, beginning, spent = _begin(posterior, worth, *room, offered, settings.rounds, starts=settings.starts)
+    def one(posterior: Posterior, worth: MaxType, room: Room, offered: tuple[Any, Any], picks: Any) -> tuple[Any, ...]:
+        points, chance = offered
+        objective, beginning, spent = _begin(
+            posterior, worth, *room, points, settings.rounds, picks, starts=settings.starts
+        )
         if not settings.polish:
             return beginning.pool, spent
         states = _first_states(objective, beginning, chance, lanes=settings.lanes)
         return _polished(settings, objective, states, spent)
 
-    return jax.vmap(one)(posteriors, worths, room, offered, chance)
+    return jax.vmap(one)(posteriors, worths, room, (offered, chance), counts)
 
 
 def _polished(settings: Ascent, objective: Any, states: list[Any], spent: Int[Array, ""]) -> tuple[Any, Any]:

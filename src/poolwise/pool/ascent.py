@@ -142,8 +142,12 @@ def search(  # noqa: PLR0913
     *,
     seed: int,
     limit: Limit,
+    picks: int | None = None,
 ) -> Found:
-    """Greedy picks, then joint ascent; incremental picks where the integrand allows them."""
+    """Greedy picks, then joint ascent; incremental picks where the integrand allows them.
+
+    Where only picks are made, without polish, `picks` says that no more than the first so many points are wanted.
+    """
     d, local = posterior.dimension, settings.candidates // 8
     sets = evenly(posterior, candidate_sets(q, settings.candidates - local, d, seed))
     nearby = near_best(posterior, q * local, seed).reshape(q, local, d)
@@ -153,12 +157,12 @@ def search(  # noqa: PLR0913
         samples = settings.samples * (2 if isinstance(integrand, ProbabilityOfImprovement) else 1)
         room = _room(integrand, q, pending, samples, seed)
         starts = min(settings.starts, settings.candidates)
-        given = posterior, integrand, *room, offered, settings.rounds
+        given = posterior, integrand, *room, offered, settings.rounds, q if picks is None else picks
         if settings.polish:
             _make_ahead(given, chance, starts, settings.lanes)
         objective, beginning, spent = _begin(*given, starts=starts)
         if not settings.polish:
-            return Found(np.asarray(beginning.pool), int(spent))
+            return Found(np.asarray(beginning.pool)[:picks], int(spent))
         states = _first_states(objective, beginning, chance, lanes=settings.lanes)
         found = _polished(settings, objective, states, int(spent), limit=limit)
         return Found(np.asarray(beginning.pool), found.evaluations) if integrand.unseen(found.value) else found
@@ -197,12 +201,14 @@ def _begin(  # noqa: PLR0913
     z: Float[Array, "m c"],
     candidates: Float[Array, "q r d"],
     rounds: int | Int[Array, ""],
+    picks: int | Int[Array, ""],
     *,
     starts: int,
 ) -> tuple[MaxObjective, Beginning, Int[Array, ""]]:
     """The joint objective, the greedy pool, and how many evaluations that took."""
     objective, prefix = _objective(posterior, integrand, pending, taken, z)
-    pool, values, spent = greedy(objective.field, integrand, prefix, candidates, rounds=rounds, starts=starts)
+    options: Any = {"rounds": rounds, "picks": picks, "starts": starts}
+    pool, values, spent = greedy(objective.field, integrand, prefix, candidates, **options)
     return objective, Beginning(pool, candidates[0], values), spent
 
 

@@ -17,7 +17,7 @@ from poolwise.acquisition.integrand import MaxType, has_formula
 from poolwise.maximizers.lbfgsb import ascend
 from poolwise.pool.field import Field
 from poolwise.pool.prefix import Prefix, extended, first_samples, with_one
-from poolwise.slices import slice_of
+from poolwise.slices import slice_of, with_slice
 
 SCREENING = 128  # base samples, the first of all, that candidates are scored on
 SMOOTH = 32  # that are enough, for candidates and climbs, where a candidate's own outcome is not sampled
@@ -33,29 +33,34 @@ def greedy(  # noqa: PLR0913
     candidates: Float[Array, "q c d"],
     *,
     rounds: int | Int[Array, ""],
+    picks: int | Int[Array, ""],
     starts: int,
 ) -> tuple[Float[Array, "q d"], Float[Array, " c"], Int[Array, ""]]:
     """A pool of as many points as there are sets of candidates, the first set's values, and the evaluations made.
 
-    The last slots of the prefix are free for them; the ones before hold pending points.
+    The last slots of the prefix are free for them; the ones before hold pending points. Only the first `picks` points
+    are chosen, the others are left at zero.
     """
-    q = candidates.shape[0]
-    slots = prefix.taken.shape[0] - q + jnp.arange(q)
+    q, c, d = candidates.shape
+    free = prefix.taken.shape[0] - q
 
-    def step(carry: Prefix, offered: tuple[Array, Array]) -> tuple[Prefix, Pick]:
-        slot, points = offered
-        picked = _pick(field, integrand, carry, slot, points, rounds=rounds, starts=starts)
-        return extended(carry, field, field.rows(picked[0][None]), integrand, slot), picked
+    def step(i: int | Int[Array, ""], now: tuple[Prefix, Array, Array, Array]) -> tuple[Prefix, Array, Array, Array]:
+        prefix, pool, first, spent = now
+        offered = slice_of(candidates, i)
+        point, values, evaluations = _pick(field, integrand, prefix, free + i, offered, rounds=rounds, starts=starts)
+        longer = extended(prefix, field, field.rows(point[None]), integrand, free + i)
+        return longer, with_slice(pool, point, i), jnp.where(i == 0, values, first), spent + evaluations
 
-    _, (pool, values, evaluations) = jax.lax.scan(step, prefix, (slots, candidates))
-    return pool, values[0], jnp.sum(evaluations)
+    begun = prefix, jnp.zeros((q, d)), jnp.zeros(c), jnp.zeros((), int)
+    _, pool, first, spent = jax.lax.fori_loop(0, picks, step, begun)
+    return pool, first, spent
 
 
 def _pick(  # noqa: PLR0913
     field: Field,
     integrand: MaxType,
     prefix: Prefix,
-    slot: Int[Array, ""],
+    slot: int | Int[Array, ""],
     candidates: Float[Array, "c d"],
     *,
     rounds: int | Int[Array, ""],

@@ -46,14 +46,14 @@ def reseated(  # noqa: PLR0913
 ) -> Found:
     """The pool with its idle points where `picks`, with the others pending, find something for them.
 
-    On the whole cube they are as many as the pool has, of which the first are taken, and where nobody else is pending
-    it is the best observation, which adds nothing: so one program does for any number of idle points.
+    On the whole cube there is room for as many as the pool has, of which the first are chosen, and where nobody else is
+    pending it is the best observation, which adds nothing: so one program does for any number of idle points.
     """
     kept, count = found.pool[~idle], int(idle.sum())
     others = np.concatenate([pending, kept])
     if whole and not len(others):
         others = incumbent(posterior.X, posterior.y)
-    other = picks(len(idle) if whole else count, others)
+    other = picks(len(idle), others, picks=count) if whole else picks(count, others)
     return Found(np.concatenate([kept, other.pool[:count]]), found.evaluations + other.evaluations)
 
 

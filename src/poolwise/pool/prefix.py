@@ -83,7 +83,7 @@ def above(prefix: Prefix, y: Float[Array, "*r m"]) -> Float[Array, "*r m"]:
     return y if prefix.floor is None else y - prefix.floor.reshape(*(1,) * (y.ndim - 1), -1)
 
 
-def extended(prefix: Prefix, field: Field, rows: Rows, integrand: MaxType, slot: Int[Array, ""]) -> Prefix:
+def extended(prefix: Prefix, field: Field, rows: Rows, integrand: MaxType, slot: int | Int[Array, ""]) -> Prefix:
     """The prefix with one more point in a slot."""
     left, pivot = factor_rows(prefix, field, rows)
     here = jnp.arange(prefix.taken.shape[0]) == slot

@@ -168,8 +168,12 @@ def searched(  # noqa: PLR0913
     limit: Budget = Budget(),  # noqa: B008
     began: float = 0.0,
     replicate: bool = False,
+    picks: int | None = None,
 ) -> Found:
-    """The pool of `propose`, not judged. Points differ, unless they may be replicates; the clock runs from `began`."""
+    """The pool of `propose`, not judged. Points differ, unless they may be replicates; the clock runs from `began`.
+
+    Of greedy picks on the whole cube only the first `picks` may be wanted.
+    """
     bound = Limit(None if limit.seconds is None else began + limit.seconds, limit.evaluations)
     with jax.enable_x64(True):
         belief, worth = _searchable(posterior), _climbable(as_pytree(integrand))
@@ -177,7 +181,7 @@ def searched(  # noqa: PLR0913
             rules = Rules(domain, seed, replicate)
             return search_domain(maximizer, belief, worth, q, pending, rules=rules, limit=bound)
         if isinstance(maximizer, Ascent):
-            found = search(maximizer, belief, worth, q, pending, seed=seed, limit=bound)
+            found = search(maximizer, belief, worth, q, pending, seed=seed, limit=bound, picks=picks)
         else:
             found = _climb(maximizer, belief, worth, q, pending, limit=limit, seed=seed)
         return _distinct(found, pending, seed, replicate)
