@@ -48,7 +48,8 @@ def _together(posteriors, thresholds, z, offered, chance, starts):
 
     def one(posterior, threshold):
         objective, prefix = _objective(posterior, pw.ExpectedImprovement(threshold), jnp.zeros((0, 8)), jnp.zeros(0), z)
-        pool, values, _ = greedy(objective.field, objective.integrand, prefix, offered, rounds=12, starts=starts)
+        effort = {"rounds": 12, "picks": len(offered), "starts": starts}
+        pool, values, _ = greedy(objective.field, objective.integrand, prefix, offered, **effort)
         states = _first_states(objective, Beginning(pool, offered[0], values), chance, 2)
         greedy_lane, other = [_advance(objective, state, RACE) for state in states]
         leads = other.values[0] > greedy_lane.values[0]
