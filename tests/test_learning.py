@@ -254,3 +254,19 @@ def test_a_warm_start_runs_no_race(learned, monkeypatch):
     pw.fit(POINTS, OUTCOMES, start=learned)
 
     assert [0, len(learning.TURNS) - 1] == turns
+
+
+@pytest.mark.parametrize("noise", [None, 1e-3])
+def test_rows_of_a_fit_change_nothing(noise, monkeypatch):
+    """Between two buckets a fit has rows of its own; with those of the belief it finds the same hyperparameters."""
+    rng = np.random.default_rng(5)
+    X = rng.random((70, 2))
+    y = np.sin(5 * X).sum(axis=1) + 0.03 * rng.standard_normal(70)
+    own = pw.fit(X, y, noise=noise)
+    assert (96, 128) == (learning._rows(70), own.data.X.shape[0])
+    monkeypatch.setattr(learning, "MIDDLE", 0)
+    assert 128 == learning._rows(70)
+    as_usual = pw.fit(X, y, noise=noise)
+
+    np.testing.assert_allclose(own.process.kernel.lengthscale, as_usual.process.kernel.lengthscale, rtol=1e-6)
+    assert own.log_evidence == pytest.approx(as_usual.log_evidence, rel=1e-9)

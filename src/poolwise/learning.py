@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int
 from poolwise import checks
 from poolwise.belief.gaussian_process import Data, GaussianProcess, Posterior, padded_data, prepare, recentred
 from poolwise.belief.kernel import Kernel, Matern52
+from poolwise.belief.padding import SMALLEST, bucket
 from poolwise.belief.warp import Warp
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
@@ -36,6 +37,7 @@ ROUNDS = 60
 STARTS = 4
 RACE = 4  # rounds that each start has before the better half goes on
 TRIAL = 8  # rounds after which a warping must show what it gains
+MIDDLE = 96  # rows of a fit that are enough for some more observations than the smallest bucket holds
 SCOUTS = 256  # with more observations, the starts race on this many of them and the winner goes on with all
 CLOSE = 1e-4  # a step that gains less than this share of the log posterior ends a climb
 GENTLE = 1e-2  # and so does a gradient below this, in the cube of logarithms
@@ -75,7 +77,7 @@ def fit(  # noqa: PLR0913
         if len(starts) > 1 and len(problem.outcomes) > SCOUTS:
             starts = [_cube(_highest(problem, problem.data(_scouts(problem, seed)), starts))]
         data = problem.data()
-        problem.prepare(data, warp)
+        problem.prepare(warp)
         end = _highest(problem, data, starts)
         cube = _cube(end)
         if not math.isfinite(_height(end)):
@@ -102,20 +104,23 @@ def fit_warped(
         tried = problem.climb(few, first, TRIAL - 1)
         if not _height(tried) - _height(first) > gain / 2:
             return None
-        problem.prepare(data, warp=True)
         if few is not data:
             first, tried = problem.climb(data, _begun(start), 1), _begun(_cube(tried))
         end = problem.climb(data, tried, ROUNDS)
         return problem.posterior(_cube(end)) if _height(end) - _height(first) > gain else None
 
 
-@functools.cache
-def prepare_warped(count: int, d: int, kernel: type[Kernel] = Matern52, *, known_noise: bool = False) -> None:
+def prepare_warped(count: int, d: int, *, known_noise: bool = False) -> None:
     """Start to make the program of `fit_warped` for so many observations, where it is made for the first time."""
+    _prepare_warped(_rows(count), d, known_noise)
+
+
+@functools.cache
+def _prepare_warped(rows: int, d: int, known_noise: bool) -> None:
     with jax.enable_x64(True):
-        data = padded_data(np.zeros((count, d)), np.zeros(count), np.zeros(count if known_noise else ()))
+        data = padded_data(np.zeros((rows, d)), np.zeros(rows), np.zeros(rows if known_noise else ()), rows)
         start = _begun(np.zeros(3 * d + 2))
-        _climb.ahead(data, start, TRIAL, kernel=kernel, learn_noise=not known_noise)
+        _climb.ahead(data, start, TRIAL, kernel=Matern52, learn_noise=not known_noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,18 +142,21 @@ class Problem:
         """Standardised observations, all or some of them, padded."""
         known = np.zeros(()) if self.noise is None else np.asarray(self.noise / self.scale**2)
         standard = (self.outcomes - self.shift) / self.scale
-        return padded_data(self.points[rows], standard[rows], known[rows] if known.ndim else known)
+        some = standard[rows]
+        return padded_data(self.points[rows], some, known[rows] if known.ndim else known, _rows(len(some)))
 
     def climb(self, data: Data, state: State, rounds: int) -> State:
         """A climb in the cube of logarithms, some rounds later; the first round only looks."""
         found: State = _climb(data, state, rounds, kernel=self.kernel, learn_noise=self.noise is None)
         return found
 
-    def prepare(self, data: Data, warp: bool) -> None:
+    def prepare(self, warp: bool) -> None:
         """Start to make the program that `posterior` needs."""
         axes = np.ones(self.dimension)
         kernel = self.kernel(axes, warp=Warp(axes, axes) if warp else None)
-        prepare(GaussianProcess(kernel, 0.0 if self.noise is None or not self.noise.ndim else data.noise), data)
+        noise = np.zeros(()) if self.noise is None else self.noise
+        data = padded_data(self.points, self.outcomes, noise)
+        prepare(GaussianProcess(kernel, data.noise if noise.ndim else 0.0), data)
 
     def posterior(self, cube: Float[np.ndarray, " t"]) -> Posterior:
         """The posterior with the hyperparameters at a point of the cube of logarithms."""
@@ -160,6 +168,11 @@ class Problem:
         variance = self.scale**2 * math.exp(logs.noise) if self.noise is None else self.noise
         process = GaussianProcess(learned, variance, self.shift)
         return _profiled(process.condition(self.points, self.outcomes), self.scale)
+
+
+def _rows(count: int) -> int:
+    """The rows of a fit: those of a belief, and a bucket more, as every round of a fit costs the cube of them."""
+    return MIDDLE if SMALLEST < count <= MIDDLE else bucket(count)
 
 
 def _problem(X: Numbers, y: Numbers, kernel: type[Kernel], noise: Numbers | None) -> Problem:

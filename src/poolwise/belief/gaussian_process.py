@@ -79,16 +79,19 @@ class Data:
 
 
 def padded_data(
-    X: Float[Array | np.ndarray, "n d"], y: Float[Array | np.ndarray, " m"], noise: Float[Array | np.ndarray, "*n"]
+    X: Float[Array | np.ndarray, "n d"],
+    y: Float[Array | np.ndarray, " m"],
+    noise: Float[Array | np.ndarray, "*n"],
+    rows: int | None = None,
 ) -> Data:
-    """Observations padded to their bucket; `noise` is one variance for all, or one for each."""
+    """Observations padded to their bucket, or to so many rows; `noise` is one variance for all, or one for each."""
     if noise.ndim and noise.shape != y.shape:
         raise InputError(
             f"noise: has shape {noise.shape} for {y.shape[0]} observations; give one number for all, or one for each."
         )
     if X.shape[0] != y.shape[0]:
         raise InputError(f"y: has {y.shape[0]} values for the {X.shape[0]} rows of X; give one outcome for each row.")
-    rows = bucket(X.shape[0])
+    rows = bucket(X.shape[0]) if rows is None else rows
     each = noise if noise.ndim else (np.full if concrete(noise) else jnp.full)(y.shape, noise)
     live: Any = np.arange(rows) < X.shape[0]
     return Data(padded(X, rows), padded(y, rows), padded(each, rows), live)

@@ -15,7 +15,6 @@ from jaxtyping import Float
 from poolwise.acquisition.integrand import SimpleRegret, UpperConfidenceBound
 from poolwise.acquisition.noisy import LogNoisyExpectedImprovement
 from poolwise.belief.gaussian_process import Posterior
-from poolwise.belief.padding import bucket
 from poolwise.errors import InputError
 from poolwise.learning import fit, fit_warped, prepare_warped
 from poolwise.pool.balance import balanced_pool, likely_better, much_better
@@ -94,7 +93,7 @@ def _learned(seen: Seen, plain: Scale, warped: bool) -> tuple[Posterior, Scale]:
     """The posterior, and the scale of its outcomes: both sides warped where the evidence says so."""
     noisy = not np.isnan(seen.sems).all()
     if warped:
-        prepare_warped(bucket(len(seen.values)), seen.points.shape[1], known_noise=noisy)
+        prepare_warped(len(seen.values), seen.points.shape[1], known_noise=noisy)
     posterior = _fitted(seen, plain)
     if not warped:
         return posterior, plain
