@@ -80,10 +80,10 @@ def inverse_factor(factor: Float[Array, "q q"]) -> Float[Array, "q q"]:
 def _substituted(factor: Float[Array, "s s"]) -> Float[Array, "s s"]:
     """X with X L = I, some rows at a time."""
     s = factor.shape[0]
-    parts = -(-s // ROWS)
-    rows = np.eye(parts * ROWS, s, dtype=factor.dtype).reshape(parts, ROWS, s)
+    parts, width = -(-s // ROWS), min(s, ROWS)
+    rows = np.eye(parts * width, s, dtype=factor.dtype).reshape(parts, width, s)
     each = jnp.broadcast_to(factor[None], (parts, s, s))
-    return jax.lax.linalg.triangular_solve(each, rows, left_side=False, lower=True).reshape(parts * ROWS, s)[:s]
+    return jax.lax.linalg.triangular_solve(each, rows, left_side=False, lower=True).reshape(parts * width, s)[:s]
 
 
 def _lower(first: Float[Array, "k k"], side: Float[Array, "l k"], last: Float[Array, "l l"]) -> Float[Array, "n n"]:
