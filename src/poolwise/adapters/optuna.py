@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 import warnings
@@ -281,9 +282,15 @@ def _read(trial: FrozenTrial, key: str) -> Any:
     while (part := trial.system_attrs.get(f"{key}:{len(parts)}")) is not None:
         parts.append(part)
     try:
-        return json.loads("".join(parts)) if parts else None
+        return _parsed("".join(parts)) if parts else None
     except ValueError:  # another one is being written
         return None
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(text: str) -> Any:
+    """What an attribute says; every trial of a round reads the same few pools."""
+    return json.loads(text)
 
 
 def _checked(search_space: Mapping[str, BaseDistribution]) -> dict[str, BaseDistribution]:
