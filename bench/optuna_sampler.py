@@ -4,7 +4,7 @@ Eight trials are asked for before the eight are told, twelve times, so both samp
 fresh process; GPSampler's is in the peers' environment (optuna, torch and ioh there; optuna and ioh here). Runs go to
 bench/results/optuna.csv and are kept: a stopped benchmark goes on, --again measures anew.
 
-    python bench/optuna_sampler.py [--functions 1 8 21] [--instances 5] [--seeds 2] [--rounds 12]
+    python bench/optuna_sampler.py [--functions 1 8 21] [--instances 10] [--seeds 2] [--rounds 12]
 """
 
 import argparse
@@ -117,7 +117,7 @@ def table(rows: list[dict]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--functions", type=int, nargs="+", default=[1, 8, 21], help="sphere, Rosenbrock, Gallagher")
-    parser.add_argument("--instances", type=int, default=5)
+    parser.add_argument("--instances", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--again", action="store_true", help="measure known runs anew")
