@@ -59,6 +59,7 @@ NAMES = [
     "StorageUnavailable",
     "Study",
     "StudyNotFound",
+    "Trend",
     "Trial",
     "TwoStepExpectedImprovement",
     "UpperConfidenceBound",

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .belief.kernel import SquaredExponential as SquaredExponential
     from .belief.normal import Normal as Normal
     from .belief.paths import sample_paths as sample_paths
+    from .belief.trend import Trend as Trend
     from .belief.warp import Warp as Warp
     from .errors import InputError as InputError
     from .errors import MissingExtra as MissingExtra
@@ -132,6 +133,7 @@ _HOMES = {
     "StorageUnavailable": "study.errors",
     "Study": "study.study",
     "StudyNotFound": "study.errors",
+    "Trend": "belief.trend",
     "Trial": "study.trial",
     "TwoStepExpectedImprovement": "acquisition.lookahead",
     "UpperConfidenceBound": "acquisition.integrand",

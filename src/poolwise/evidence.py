@@ -1,13 +1,14 @@
 """The log posterior density of hyperparameters, and its whole gradient.
 
-With K = amplitude^2 g(s) + noise and r = y - m, one Cholesky factor and its inverse serve the value and the gradient:
+The mean is a `Trend` whose coefficients are normal: they are integrated out, which adds 1 1' + t B B' to the
+covariance, B the rows of `bowls`. With K = amplitude^2 g(s) + 1 1' + t B B' + noise, one Cholesky factor and its
+inverse serve the value and the gradient:
 
-    log evidence = -r' a / 2 - log det(K) / 2 - n log(2 pi) / 2,        a = K^-1 r,
+    log evidence = -y' a / 2 - log det(K) / 2 - n log(2 pi) / 2,        a = K^-1 y,
     d / dtheta   = sum_ij G_ij dK_ij / dtheta,        G = (a a' - K^-1) / 2,
 
-where dK / dtheta is elementwise in the squared distances and costs matrix products only. The constant mean is profiled:
-m = 1'K^-1 y / (1'K^-1 1 + 1) maximises the evidence times N(m; 0, 1), so that the gradient need not see it. The
-gradient of a warping of inputs is that of the points, by the chain rule.
+where dK / dtheta is elementwise in the squared distances and costs matrix products only. The gradient of a warping of
+inputs is that of the points, by the chain rule.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from poolwise.belief.factor import inverse_by, inverse_root
 from poolwise.belief.gaussian_process import Data
 from poolwise.belief.kernel import Kernel
 from poolwise.belief.padding import masked
+from poolwise.belief.trend import bowls
 from poolwise.belief.warp import warped
 from poolwise.precision import AnyArray
 from poolwise.pytree import pytree
@@ -43,35 +45,44 @@ class Bounds(NamedTuple):
 
 @pytree
 class Logs:
-    """Logarithms of hyperparameters of standardised outcomes: lengthscales, amplitude squared, noise variance, warping.
+    """Logarithms of hyperparameters of standardised outcomes.
 
-    A warping has two rows, one for each end of the axes.
+    Lengthscales, amplitude squared, noise variance, variance of the trend's slopes and curves; a warping has two rows,
+    one for each end of the axes.
     """
 
     lengthscale: Float[AnyArray, " d"]
     amplitude: Float[AnyArray, ""]
     noise: Float[AnyArray, ""]
+    trend: Float[AnyArray, ""]
     warp: Float[AnyArray, "2 d"] | None = None
 
 
 def bounds(d: int, *, warp: bool = False) -> Bounds:
-    """Priors on d lengthscales, on a warping of d axes if there is one, on amplitude^2 and noise variance, log-normal.
+    """Log-normal priors: d lengthscales, a warping of d axes if there is one, amplitude^2, noise variance, the trend's.
 
-    The lengthscale's median grows with sqrt(d), as distances in the cube do: log l ~ N(sqrt(2) + log(d) / 2, 3)
-    (Hvarfner et al. 2024).
+    The lengthscale's median is half of the cube's diagonal, sqrt(d) / 2: longer ones would have to do what the trend
+    does, and make a model of few observations too sure of itself. The trend's variance goes with 1 / d, for as many
+    parabolas add up.
     """
-    lengths, bends = math.sqrt(2) + 0.5 * math.log(d), 2 * d if warp else 0
+    lengths, bends = math.log(0.5 * math.sqrt(d)), 2 * d if warp else 0
     return Bounds(
-        low=np.array([*[math.log(0.025)] * d, *[-BEND] * bends, math.log(1e-2), math.log(1e-6)]),
-        high=np.array([*[lengths + 4.0] * d, *[BEND] * bends, math.log(1e2), 0.0]),
-        centre=np.array([*[lengths] * d, *[0.0] * bends, 0.0, -6.0]),
-        width=np.array([*[math.sqrt(3)] * d, *[BENDING] * bends, 1.0, 2.0]),
+        low=np.array([*[math.log(0.025)] * d, *[-BEND] * bends, *np.log([1e-2, 1e-6, 1e-4 / d])]),
+        high=np.array([*[lengths + 6.0] * d, *[BEND] * bends, *np.log([1e2, 1.0, 1e2 / d])]),
+        centre=np.array([*[lengths] * d, *[0.0] * bends, 0.0, -6.0, math.log(0.1 / d)]),
+        width=np.array([*[1.0] * d, *[BENDING] * bends, 1.0, 2.0, 2.0]),
     )
 
 
 def logs_of(theta: Float[AnyArray, " t"], d: int) -> Logs:
     """Hyperparameters in d dimensions, by name; those of a warping are there or not."""
-    return Logs(theta[:d], theta[..., -2], theta[..., -1], theta[d:-2].reshape(2, d) if len(theta) > d + 2 else None)
+    warp = theta[d:-3].reshape(2, d) if has_warp(len(theta), d) else None
+    return Logs(theta[:d], theta[..., -3], theta[..., -2], theta[..., -1], warp)
+
+
+def has_warp(size: int, d: int) -> bool:
+    """Whether so many hyperparameters in d dimensions are those of a warping too."""
+    return size > d + 3
 
 
 def log_posterior(
@@ -80,44 +91,48 @@ def log_posterior(
     """Log evidence plus log prior, and its gradient, at logarithms of the hyperparameters."""
     logs = logs_of(theta, data.X.shape[1])
     box = bounds(data.X.shape[1], warp=logs.warp is not None)
-    value, slope, _ = log_evidence(logs, data, kernel, learn_noise)
+    value, slope = log_evidence(logs, data, kernel, learn_noise)
     off = (theta - box.centre) / box.width
     bent = [] if slope.warp is None else [slope.warp.ravel()]
-    gradient = jnp.concatenate([slope.lengthscale, *bent, slope.amplitude[None], slope.noise[None]])
+    gradient = jnp.concatenate([slope.lengthscale, *bent, jnp.stack([slope.amplitude, slope.noise, slope.trend])])
     return value - 0.5 * jnp.sum(off * off), gradient - off / box.width
 
 
-def log_evidence(
-    logs: Logs, data: Data, kernel: type[Kernel], learn_noise: bool
-) -> tuple[Float[Array, ""], Logs, Float[Array, ""]]:
-    """Log evidence of the live rows, its gradient, and the profiled mean; -inf where the covariance has no factor.
+def log_evidence(logs: Logs, data: Data, kernel: type[Kernel], learn_noise: bool) -> tuple[Float[Array, ""], Logs]:
+    """Log evidence of the live rows, and its gradient; -inf where the covariance has no factor.
 
     `data.noise` is added to the learned noise variance, or stands alone where noise is known.
     """
-    lengths, amplitude = jnp.exp(logs.lengthscale), jnp.exp(logs.amplitude)
+    lengths, amplitude, trend = jnp.exp(logs.lengthscale), jnp.exp(logs.amplitude), jnp.exp(logs.trend)
     noise = jnp.exp(logs.noise) if learn_noise else jnp.zeros(())
     points, unbend = (data.X, None) if logs.warp is None else jax.vjp(functools.partial(_bent, data.X), logs.warp)
     scaled = points / lengths[None, :]
     s = product_distance(scaled)
     shape = amplitude * kernel.profile(s)
-    K = masked(shape + jnp.diag(data.noise + noise), data.live)
+    B = bowls(points)
+    bent = trend * (B @ B.T)
+    K = masked(shape + 1.0 + bent + jnp.diag(data.noise + noise), data.live)
     root = inverse_root(K)
     inverse = inverse_by(root)
     live = data.live.astype(K.dtype)
-    mean = live @ (inverse @ data.y) / (live @ (inverse @ live) + 1.0)
-    residual = live * (data.y - mean)
-    a = inverse @ residual
+    y = live * data.y
+    a = inverse @ y
     count = jnp.sum(live)
-    value = -0.5 * (residual @ a) + jnp.sum(jnp.log(jnp.diagonal(root))) - 0.5 * count * math.log(2 * math.pi)
+    value = -0.5 * (y @ a) + jnp.sum(jnp.log(jnp.diagonal(root))) - 0.5 * count * math.log(2 * math.pi)
     G = 0.5 * (a[:, None] * a[None, :] - inverse) * (live[:, None] * live[None, :])
     pull = G * amplitude * kernel.slope(s)
     # sum_ij pull_ij (x_ik - x_jk)^2 = 2 sum_i x_ik toward_ik, and its derivative in x_ik is 4 toward_ik
     toward = scaled * jnp.sum(pull, axis=1)[:, None] - pull @ scaled
-    bends = None if unbend is None else unbend(4 * toward / lengths[None, :])[0]
+    bends = None if unbend is None else unbend(4 * toward / lengths[None, :] + _moving(points, 2 * trend * (G @ B)))[0]
     lengthwise = -4 * jnp.sum(scaled * toward, axis=0)
-    gradient = Logs(lengthwise, jnp.sum(G * shape), noise * jnp.sum(jnp.diagonal(G)), bends)
-    ok = jnp.isfinite(value)
-    return jnp.where(ok, value - 0.5 * mean * mean, -jnp.inf), gradient, mean
+    gradient = Logs(lengthwise, jnp.sum(G * shape), noise * jnp.sum(jnp.diagonal(G)), jnp.sum(G * bent), bends)
+    return jnp.where(jnp.isfinite(value), value, -jnp.inf), gradient
+
+
+def _moving(points: Float[Array, "n d"], toward: Float[Array, "n k"]) -> Float[Array, "n d"]:
+    """The gradient of points by that of their `bowls`: du / dx = 2, du^2 / dx = 4 u."""
+    slopes, curves = jnp.split(toward, 2, axis=1)
+    return 2 * slopes + 4 * (2 * points - 1) * curves
 
 
 def _bent(points: Float[AnyArray, "n d"], logs: Float[Array, "2 d"]) -> Float[Array, "n d"]:

@@ -18,13 +18,14 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from poolwise import checks
-from poolwise.belief.gaussian_process import Data, GaussianProcess, Posterior, padded_data, prepare, recentred
+from poolwise.belief.gaussian_process import Data, GaussianProcess, Posterior, padded_data, prepare, with_mean
 from poolwise.belief.kernel import Kernel, Matern52
 from poolwise.belief.padding import SMALLEST, bucket
-from poolwise.belief.warp import Warp
+from poolwise.belief.trend import Trend, bowls
+from poolwise.belief.warp import Warp, straightened
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
-from poolwise.evidence import bounds, log_posterior, logs_of
+from poolwise.evidence import bounds, has_warp, log_posterior, logs_of
 from poolwise.maximizers.lbfgsb import State, ValueAndGradient, advance, init
 from poolwise.programs import quickly
 from poolwise.slices import slice_of, with_slice
@@ -56,7 +57,7 @@ def fit(  # noqa: PLR0913
     start: Posterior | None = None,
     seed: int = 0,
 ) -> Posterior:
-    """The posterior with learned hyperparameters: a lengthscale for each dimension, amplitude, noise and mean.
+    """The posterior with learned hyperparameters: a lengthscale for each dimension, amplitude, noise and a `Trend`.
 
     Points lie in the unit cube, a row each. `noise`, where it is known, is the variance of the observations: one
     number, or one for each. With `warp`, a monotone warping of each axis is learned as well (see `Warp`). `start` is an
@@ -119,7 +120,7 @@ def prepare_warped(count: int, d: int, *, known_noise: bool = False) -> None:
 def _prepare_warped(rows: int, d: int, known_noise: bool) -> None:
     with jax.enable_x64(True):
         data = padded_data(np.zeros((rows, d)), np.zeros(rows), np.zeros(rows if known_noise else ()), rows)
-        start = _begun(np.zeros(3 * d + 2))
+        start = _begun(np.zeros(len(bounds(d, warp=True).low)))
         _climb.ahead(data, start, TRIAL, kernel=Matern52, learn_noise=not known_noise)
 
 
@@ -161,13 +162,13 @@ class Problem:
     def posterior(self, cube: Float[np.ndarray, " t"]) -> Posterior:
         """The posterior with the hyperparameters at a point of the cube of logarithms."""
         d = self.dimension
-        box = bounds(d, warp=len(cube) > d + 2)
+        box = bounds(d, warp=has_warp(len(cube), d))
         logs = logs_of(box.low + (box.high - box.low) * cube, d)
         warp = None if logs.warp is None else Warp(*np.exp(logs.warp))
         learned = self.kernel(np.exp(logs.lengthscale), self.scale * math.exp(0.5 * logs.amplitude), warp)
         variance = self.scale**2 * math.exp(logs.noise) if self.noise is None else self.noise
         process = GaussianProcess(learned, variance, self.shift)
-        return _profiled(process.condition(self.points, self.outcomes), self.scale)
+        return _with_trend(process.condition(self.points, self.outcomes), self.scale, math.exp(logs.trend))
 
 
 def _rows(count: int) -> int:
@@ -216,11 +217,19 @@ def _height(state: State) -> float:
     return float(np.asarray(state.values)[0])
 
 
-def _profiled(posterior: Posterior, scale: float) -> Posterior:
-    """The posterior whose constant mean is the likeliest; `scale` is the standard deviation of its prior."""
-    inverse, live = np.asarray(posterior.inverse), np.asarray(posterior.data.live, float)
-    offset = live @ np.asarray(posterior.weights) / (live @ inverse @ live + (1 / scale) ** 2)
-    return recentred(posterior, float(offset))
+def _with_trend(posterior: Posterior, scale: float, variance: float) -> Posterior:
+    """The posterior whose mean is the likeliest trend.
+
+    Its constant has a prior of standard deviation `scale`, its slopes and curves one of that `variance` in this unit.
+    """
+    data, process = posterior.data, posterior.process
+    X: Any = np.asarray(data.X)
+    points = straightened(X, process.kernel.warp)
+    B = np.concatenate([np.ones((len(points), 1)), bowls(points)], axis=1) * np.asarray(data.live)[:, None]
+    precision = np.array([1.0, *[1 / variance] * (B.shape[1] - 1)]) / scale**2
+    seen = B.T @ np.asarray(posterior.inverse) @ B + np.diag(precision)
+    constant, *rest = np.linalg.solve(seen, B.T @ np.asarray(posterior.weights))
+    return with_mean(posterior, Trend(process.mean + constant, *np.split(np.array(rest), 2)))
 
 
 def _variances(noise: Numbers) -> Float[np.ndarray, "*n"]:
@@ -239,11 +248,11 @@ def _starts(problem: Problem, start: Posterior | None, seed: int, warp: bool) ->
     d = problem.dimension
     box, straight = bounds(d, warp=warp), [0.0] * (2 * d if warp else 0)
     if start is None:
-        rows = [np.array([*[math.log(0.5 * math.sqrt(d))] * d, *straight, 0.0, math.log(1e-3)])]
+        rows = [np.array([*[math.log(0.5 * math.sqrt(d))] * d, *straight, 0.0, *np.log([1e-3, 1 / d])])]
         spread = sobol(STARTS - 1, 3, np.random.default_rng(seed))
         low = np.array([math.log(0.1 * math.sqrt(d)), -1.0, math.log(1e-5)])
         high = np.array([math.log(4.0 * math.sqrt(d)), 1.0, math.log(1e-1)])
-        rows += [np.array([*[a] * d, *straight, b, c]) for a, b, c in low + spread * (high - low)]
+        rows += [np.array([*[a] * d, *straight, b, c, math.log(0.1 / d)]) for a, b, c in low + spread * (high - low)]
     else:
         checks.kind("start", start, Posterior, "give what an earlier fit returned.")
         rows = [_logs_of(start, d, problem.scale, warp)]
@@ -256,12 +265,12 @@ def _logs_of(posterior: Posterior, d: int, scale: float, warp: bool) -> Float[np
         raise InputError(f"start: is in {posterior.dimension} dimensions where X has {d} columns.")
     kernel = posterior.process.kernel
     lengths = np.log(np.broadcast_to(kernel.lengthscale, (d,)))
-    noise = max(float(np.mean(posterior.noise)), 1e-300)
+    noise = float(np.mean(posterior.noise))
     bends = np.zeros((2, d)) if kernel.warp is None else np.log([kernel.warp.low, kernel.warp.high])
-    bent = bends.ravel() if warp else ()
-    return np.array(
-        [*lengths, *bent, 2 * math.log(float(kernel.amplitude) / scale), math.log(noise) - 2 * math.log(scale)]
-    )
+    mean, bent = posterior.process.mean, bends.ravel() if warp else ()
+    trend = float(np.mean(np.square([mean.slope, mean.curve]))) if isinstance(mean, Trend) else 0.0
+    variances = np.maximum([float(kernel.amplitude) ** 2, noise, trend], 1e-300)
+    return np.array([*lengths, *bent, *(np.log(variances) - 2 * math.log(scale))])
 
 
 @quickly("kernel", "learn_noise")
@@ -296,7 +305,7 @@ def _climb(data: Data, state: State, rounds: int | Int[Array, ""], *, kernel: ty
 
 def _log_posterior_in_cube(data: Data, size: int, kernel: type[Kernel], learn_noise: bool) -> ValueAndGradient:
     """The log posterior of that many hyperparameters as a function on the cube of logarithms, with its gradient."""
-    box = bounds(data.X.shape[1], warp=size > data.X.shape[1] + 2)
+    box = bounds(data.X.shape[1], warp=has_warp(size, data.X.shape[1]))
     low, width = jnp.asarray(box.low), jnp.asarray(box.high - box.low)
 
     def value_and_gradient(cubes: Float[Array, "1 t"]) -> tuple[Float[Array, " 1"], Float[Array, "1 t"]]:

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float
 from poolwise import checks
 from poolwise.acquisition.integrand import Integrand
 from poolwise.belief.factor import cholesky
-from poolwise.belief.gaussian_process import Posterior, cross_covariance
+from poolwise.belief.gaussian_process import Posterior, cross_covariance, expected
 from poolwise.belief.kernel import covariances
 from poolwise.belief.normal import Normal
 from poolwise.belief.padding import masked
@@ -107,7 +107,7 @@ def marginals(posterior: Posterior, points: Float[Array, "p d"]) -> Marginals:
     whitened = cross @ posterior.root.T
     prior = jnp.asarray(posterior.process.kernel.amplitude) ** 2
     variance = jnp.maximum(prior - jnp.sum(whitened * whitened, axis=1), SUREST * prior)
-    return Marginals(posterior.process.mean + cross @ posterior.weights, variance, whitened)
+    return Marginals(expected(posterior, points, cross), variance, whitened)
 
 
 def between(

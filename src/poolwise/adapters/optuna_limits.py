@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -30,15 +31,22 @@ FARTHEST = 20.0  # of a constraint, in its unit, after the logarithm
 
 @dataclass(frozen=True, eq=False)
 class Margin:
-    """How surely one constraint holds: a model of its margin as `Success` scores points, which is quick."""
+    """How surely one constraint holds: a model of its margin as `Success` scores points, which is quick.
 
-    standard: Success
-    shift: float
-    scale: float
+    `mean` is the model's prior mean, `around` what it knows beside that in units of `amplitude`, and its outcome z is a
+    margin of centre + unit z.
+    """
+
+    mean: Callable[[Float[np.ndarray, "p d"]], Any]
+    around: Success
+    amplitude: float
+    centre: float
+    unit: float
 
     def score(self, U: Float[np.ndarray, "p d"], doubt: float) -> Float[np.ndarray, " p"]:
         """The expected margin, less some standard deviations."""
-        return self.shift + self.scale * (self.standard.score(U, doubt) - 1.0)
+        z = self.mean(U) + self.amplitude * (self.around.score(U, doubt) - 1.0)
+        return np.asarray(self.centre + self.unit * z)
 
 
 class Holding(Success):
@@ -56,15 +64,18 @@ class Holding(Success):
 
 def margin_of(model: Model) -> Margin:
     """The same predictions as the model's, where margins were its values."""
+    from poolwise.belief.trend import mean_at
+
     posterior, kernel = model.posterior, model.posterior.process.kernel
-    mean, amplitude = float(posterior.process.mean), float(np.asarray(kernel.amplitude))
+    mean: Any = functools.partial(mean_at, posterior.process.mean)
+    amplitude = float(np.asarray(kernel.amplitude))
     X, y = np.asarray(posterior.X), np.asarray(posterior.y)
     lengths = np.broadcast_to(np.asarray(kernel.lengthscale, dtype=float), (X.shape[1],))
     noise = float(np.mean(posterior.noise)) / amplitude**2
-    merged = Merged(X, 1.0 + (y - mean) / amplitude, np.ones(len(X)))
-    standard = Success(merged, [Member(lengths, noise, 0.0)], np.ones(1))
+    merged = Merged(X, 1.0 + (y - mean(X)) / amplitude, np.ones(len(X)))
+    around = Success(merged, [Member(lengths, noise, 0.0)], np.ones(1))
     unit, centre, spread = model.scale.unit, model.scale.centre, model.scale.spread
-    return Margin(standard, unit * (centre + spread * mean), unit * spread * amplitude)
+    return Margin(mean, around, amplitude, unit * centre, unit * spread)
 
 
 def holding_of(

@@ -16,6 +16,7 @@ from poolwise.belief.factor import inverse_by, inverse_cholesky
 from poolwise.belief.kernel import Kernel, covariances
 from poolwise.belief.normal import Normal
 from poolwise.belief.padding import bucket, masked, padded
+from poolwise.belief.trend import Mean, Trend, mean_at
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.precision import AnyArray, concrete, double, to_double, to_numpy
@@ -27,9 +28,9 @@ LOG_TAU = math.log(2 * math.pi)
 
 @pytree
 class GaussianProcess:
-    """A prior over functions: a kernel, the variance of the observation noise, and a constant mean.
+    """A prior over functions: a kernel, the variance of the observation noise, and a mean.
 
-    `noise` is one number, or one for each observation that `condition` will be given.
+    `noise` is one number, or one for each observation that `condition` will be given. `mean` is a number, or a `Trend`.
 
     >>> from poolwise.belief.kernel import Matern52
     >>> process = GaussianProcess(Matern52(lengthscale=0.7), noise=1e-3)
@@ -40,7 +41,7 @@ class GaussianProcess:
 
     kernel: Kernel
     noise: Numbers = 0.0
-    mean: Numbers = 0.0
+    mean: Mean = 0.0
 
     def __post_init__(self) -> None:
         checks.kind("kernel", self.kernel, Kernel, "for instance poolwise.Matern52(lengthscale=0.5).")
@@ -49,17 +50,26 @@ class GaussianProcess:
             if noise.ndim > 0:
                 checks.vector("noise", noise)
             object.__setattr__(self, "noise", to_numpy(noise))
-            object.__setattr__(self, "mean", to_numpy(checks.scalar("mean", self.mean)))
+            if not isinstance(self.mean, Trend):
+                object.__setattr__(self, "mean", to_numpy(checks.scalar("mean", self.mean)))
+            elif self.kernel.dimension not in (None, len(self.mean.slope)):
+                raise InputError(f"mean: has {len(self.mean.slope)} slopes where {self.kernel.dimension} are needed.")
+
+    @property
+    def dimension(self) -> int | None:
+        """How many coordinates a point has; None if any number will do."""
+        known = self.kernel.dimension
+        return len(self.mean.slope) if known is None and isinstance(self.mean, Trend) else known
 
     @double
     def __call__(self, pool: Numbers) -> Normal:
         """The prior's joint Gaussian of the noise-free outcomes at a pool."""
-        return _prior(self, _points("pool", pool, self.kernel))
+        return _prior(self, checks.matrix("pool", pool, columns=self.dimension))
 
     def condition(self, X: Numbers, y: Numbers) -> Posterior:
         """The belief after seeing outcomes y at the rows of X."""
         with jax.enable_x64(True):
-            points = _points("X", X, self.kernel)
+            points = checks.matrix("X", X, columns=self.dimension)
             outcomes = checks.vector("y", y)
             noise = to_double(self.noise)
             data = padded_data(points, outcomes, noise)
@@ -122,8 +132,7 @@ class Posterior:
     @property
     def log_evidence(self) -> float:
         """The logarithm of the probability density of the observed outcomes under the prior."""
-        live = np.asarray(self.data.live)
-        residual = np.where(live, np.asarray(self.data.y) - self.process.mean, 0.0)
+        live, residual = np.asarray(self.data.live), np.asarray(residuals(self.process, self.data))
         roots = np.diagonal(np.asarray(self.root))
         return float(np.log(roots).sum() - residual @ np.asarray(self.weights) / 2 - live.sum() * LOG_TAU / 2)
 
@@ -149,10 +158,6 @@ class Posterior:
         return np.asarray(self.data.y)[np.asarray(self.data.live)]
 
 
-def _points(name: str, value: Numbers, kernel: Kernel) -> Float[AnyArray, "n d"]:
-    return checks.matrix(name, value, columns=kernel.dimension)
-
-
 def covariance_of_data(kernel: Kernel, data: Data) -> Float[Array, "n n"]:
     """K + noise for live rows, identity for the others."""
     return masked(covariances(kernel, data.X, data.X) + jnp.diag(data.noise), data.live)
@@ -164,8 +169,7 @@ def _condition(
 ) -> tuple[Float[Array, "n n"], Float[Array, "n n"], Float[Array, " n"]]:
     """The inverse factor and the inverse of the data's covariance, and the data's weights in the posterior mean."""
     root = inverse_cholesky(covariance_of_data(process.kernel, data))
-    residual = jnp.where(data.live, data.y - process.mean, 0.0)
-    return root, inverse_by(root), root.T @ (root @ residual)
+    return root, inverse_by(root), root.T @ (root @ residuals(process, data))
 
 
 def prepare(process: GaussianProcess, data: Data) -> None:
@@ -183,17 +187,29 @@ def straight(posterior: Posterior) -> Posterior:
     return Posterior(plain, dataclasses.replace(data, X=moved), posterior.root, posterior.inverse, posterior.weights)
 
 
-def recentred(posterior: Posterior, offset: float) -> Posterior:
-    """The posterior of the same data under a prior whose constant mean is higher by an offset."""
-    process = GaussianProcess(posterior.process.kernel, posterior.process.noise, posterior.process.mean + offset)
+def with_mean(posterior: Posterior, mean: Mean) -> Posterior:
+    """The posterior of the same data under a prior with another mean."""
+    process = GaussianProcess(posterior.process.kernel, posterior.process.noise, mean)
     root, data = np.asarray(posterior.root), posterior.data
-    residual = np.where(np.asarray(data.live), np.asarray(data.y) - process.mean, 0.0)
-    return Posterior(process, data, posterior.root, posterior.inverse, root.T @ (root @ residual))
+    weights = root.T @ (root @ np.asarray(residuals(process, data)))
+    return Posterior(process, data, posterior.root, posterior.inverse, weights)
+
+
+def residuals(process: GaussianProcess, data: Data) -> Float[AnyArray, " n"]:
+    """Outcomes less the prior mean there, zero for padded rows."""
+    xp: Any = np if isinstance(data.X, np.ndarray) else jnp
+    return xp.where(data.live, data.y - mean_at(process.mean, data.X, process.kernel.warp), 0.0)
 
 
 def cross_covariance(posterior: Posterior, pool: Float[Array, "q d"]) -> Float[Array, "q n"]:
     """Prior covariance of a pool with the data; zero for padded rows."""
     return covariances(posterior.process.kernel, pool, posterior.data.X) * posterior.data.live[None, :]
+
+
+def expected(posterior: Posterior, points: Float[Array, "q d"], cross: Float[Array, "q n"]) -> Float[Array, " q"]:
+    """The posterior mean at points whose prior covariances with the data are known already."""
+    process = posterior.process
+    return mean_at(process.mean, points, process.kernel.warp) + cross @ posterior.weights
 
 
 @jax.jit
@@ -202,11 +218,10 @@ def _predict(posterior: Posterior, pool: Float[Array, "q d"]) -> Normal:
     kernel = posterior.process.kernel
     cross = cross_covariance(posterior, pool)
     whitened = cross @ posterior.root.T
-    mean = posterior.process.mean + cross @ posterior.weights
-    return Normal(mean, covariances(kernel, pool, pool) - whitened @ whitened.T)
+    return Normal(expected(posterior, pool, cross), covariances(kernel, pool, pool) - whitened @ whitened.T)
 
 
 @jax.jit
 def _prior(process: GaussianProcess, pool: Float[Array, "q d"]) -> Normal:
-    mean = jnp.full(pool.shape[0], process.mean)
+    mean = jnp.broadcast_to(mean_at(process.mean, pool, process.kernel.warp), pool.shape[:1])
     return Normal(mean, covariances(process.kernel, pool, pool))

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from poolwise import checks
 from poolwise.belief.gaussian_process import GaussianProcess, Posterior, cross_covariance
-from poolwise.belief.kernel import Kernel
+from poolwise.belief.trend import Trend, mean_at
 from poolwise.belief.turning import cos_and_sin
 from poolwise.belief.warp import Warp, straightened
 from poolwise.checks import Numbers
@@ -36,16 +36,20 @@ class Waves:
 
     frequencies: Float[Array, "f d"]
     weights: Float[Array, "c 2 f"]
-    mean: Float[Array, ""]
+    mean: Float[Array, ""] | Trend
     warp: Warp | None = None
 
     def turned(self, points: Float[Array, "p d"]) -> tuple[Float[Array, "p f"], Float[Array, "p f"]]:
         """Cosines and sines of all waves at points."""
         return cos_and_sin(straightened(points, self.warp) @ self.frequencies.T)
 
+    def means(self, points: Float[Array, "p d"]) -> Float[Array, " p"]:
+        """What the waves go around."""
+        return jnp.broadcast_to(mean_at(self.mean, points, self.warp), points.shape[:1])
+
     def __call__(self, points: Float[Array, "p d"]) -> Float[Array, "c p"]:
         cosines, sines = self.turned(points)
-        return self.mean + self.weights[:, 0] @ cosines.T + self.weights[:, 1] @ sines.T
+        return self.means(points)[None, :] + self.weights[:, 0] @ cosines.T + self.weights[:, 1] @ sines.T
 
 
 @pytree
@@ -96,13 +100,13 @@ def sample_paths(
             noise = np.sqrt(np.asarray(belief.data.noise)) * rng.standard_normal((count, belief.data.X.shape[0]))
             return Paths(waves, belief, _corrections(waves, belief, jnp.asarray(noise)))
         checks.kind("belief", belief, GaussianProcess, "give a GaussianProcess or a Posterior.")
-        return Paths(_waves(belief, _dimension(belief.kernel, dimension), (count, features), rng), None, None)
+        return Paths(_waves(belief, _dimension(belief.dimension, dimension), (count, features), rng), None, None)
 
 
-def _dimension(kernel: Kernel, dimension: int | None) -> int:
-    if dimension is None and kernel.dimension is None:
+def _dimension(given: int | None, dimension: int | None) -> int:
+    if dimension is None and given is None:
         raise InputError("dimension: give the number of dimensions; one lengthscale does not tell it.")
-    known = kernel.dimension or checks.count("dimension", dimension)
+    known = given or checks.count("dimension", dimension)
     if dimension not in (None, known):
         raise InputError(f"dimension: is {dimension} where the kernel has {known} lengthscales.")
     return known
@@ -115,7 +119,7 @@ def _waves(process: GaussianProcess, d: int, shape: tuple[int, int], rng: np.ran
         frequencies /= np.sqrt(rng.chisquare(kernel.freedom, (features, 1)) / kernel.freedom)
     weights = rng.standard_normal((count, 2, features)) * (np.asarray(kernel.amplitude) / math.sqrt(features))
     scaled = jnp.asarray(frequencies / np.asarray(kernel.lengthscale))
-    return Waves(scaled, jnp.asarray(weights), jnp.asarray(process.mean), kernel.warp)
+    return Waves(scaled, jnp.asarray(weights), jax.tree.map(jnp.asarray, process.mean), kernel.warp)
 
 
 @jax.jit

@@ -27,7 +27,7 @@ class Mean:
 
     def __call__(self, points: Float[Array, "p d"]) -> Float[Array, " p"]:
         k = self.field.covariances(self.field.scaled(points), self.field.data) * self.field.live[None, :]
-        return self.field.mean + k @ self.field.weights
+        return self.field.before(points) + k @ self.field.weights
 
 
 def recommended(posterior: pw.Posterior) -> Float[np.ndarray, " d"]:

@@ -20,6 +20,7 @@ from jaxtyping import Array, Float
 
 import poolwise as pw
 from poolwise.acquisition.base_samples import normals
+from poolwise.belief.trend import mean_at
 from poolwise.errors import InputError
 from poolwise.pool.field import Field, field_of
 from poolwise.pool.starts import near_best, spread
@@ -66,7 +67,7 @@ def _moments(
     rows = field.rows(points)
     half = jnp.sum(rows.k * rows.w, axis=1)
     variance = field.variance - (2 * half - jax.lax.stop_gradient(half))
-    return field.mean + rows.k @ weights, jnp.sqrt(jnp.maximum(variance, 1e-10 * field.variance))
+    return field.before(points)[:, None] + rows.k @ weights, jnp.sqrt(jnp.maximum(variance, 1e-10 * field.variance))
 
 
 def constant_liar(lie: str) -> Strategy:
@@ -210,7 +211,8 @@ def _scored(
     grown = posterior.process.condition(np.concatenate([posterior.X, points]), y[:, 0])
     with jax.enable_x64(True):
         residual = np.zeros((grown.data.X.shape[0], sets))
-        residual[: len(y)] = y - float(posterior.process.mean)
+        at: Any = grown.X
+        residual[: len(y)] = y - np.reshape(mean_at(grown.process.mean, at, grown.process.kernel.warp), (-1, 1))
         weights = jnp.asarray(np.asarray(grown.root).T @ (np.asarray(grown.root) @ residual))
         levels = y.max(axis=0) if level is None else np.full(sets, level)
         return Scored(field_of(grown), weights, jnp.asarray(levels), field_of(posterior), rule)

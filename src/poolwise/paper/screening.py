@@ -114,7 +114,7 @@ def _beliefs(
     white = (k @ root.T).reshape(c, q, -1)
     s = jnp.sum((scaled[:, :, None, :] - scaled[:, None, :, :]) ** 2, axis=-1)
     covariance = field.variance * field.kernel.profile(s) - jnp.einsum("cin,cjn->cij", white, white)
-    return (field.mean + k @ field.weights).reshape(c, q).T, jnp.moveaxis(covariance, 0, 2)
+    return (field.before(pools.reshape(c * q, d)) + k @ field.weights).reshape(c, q).T, jnp.moveaxis(covariance, 0, 2)
 
 
 def _factor(covariance: Float[Array, "q q c"], smallest: Float[Array, ""]) -> list[list[Float[Array, " c"]]]:

@@ -98,7 +98,7 @@ class PathRows:
     def __call__(self, points: Float[Array, "r d"]) -> Float[Array, " r"]:
         waves, weights = self.paths.waves, self.paths.waves.weights[self.owner]
         cosines, sines = waves.turned(points)
-        values = waves.mean + jnp.sum(weights[:, 0] * cosines + weights[:, 1] * sines, axis=1)
+        values = waves.means(points) + jnp.sum(weights[:, 0] * cosines + weights[:, 1] * sines, axis=1)
         if self.paths.posterior is None or self.paths.corrections is None:
             return values
         cross = cross_covariance(self.paths.posterior, points)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.belief.kernel import Kernel, scaled
+from poolwise.belief.trend import Trend, mean_at
 from poolwise.belief.warp import Warp
 from poolwise.pytree import pytree, static
 
@@ -32,13 +33,17 @@ class Field:
     inverse: Float[Array, "n n"]
     lengthscale: Float[Array, " d"]
     variance: Float[Array, ""]
-    mean: Float[Array, ""]
+    mean: Float[Array, ""] | Trend
     warp: Warp | None
     kernel: type[Kernel] = static()
 
     def scaled(self, points: Float[Array, "... d"]) -> Float[Array, "... d"]:
         """Points as distances are measured: warped, where the kernel is, over the lengthscale."""
         return scaled(points, self.lengthscale, self.warp)
+
+    def before(self, points: Float[Array, "p d"]) -> Float[Array, " p"]:
+        """The prior mean at points."""
+        return jnp.broadcast_to(mean_at(self.mean, points, self.warp), points.shape[:1])
 
     def covariances(self, a: Float[Array, "p d"], b: Float[Array, "n d"]) -> Float[Array, "p n"]:
         """Prior covariances of scaled points, squared distances |a|^2 - 2 a.b + |b|^2 by one matrix product.
@@ -54,7 +59,7 @@ class Field:
         """Means of points, and what their covariances with each other and with other points are made of."""
         at = self.scaled(points)
         k = self.covariances(at, self.data) * self.live[None, :]
-        return Rows(at, self.mean + k @ self.weights, k, hold(hold(k) @ self.inverse))
+        return Rows(at, self.before(points) + k @ self.weights, k, hold(hold(k) @ self.inverse))
 
 
 @pytree
@@ -78,7 +83,7 @@ def field_of(posterior: Posterior) -> Field:
         posterior.inverse,
         lengths,
         jnp.asarray(kernel.amplitude) ** 2,
-        jnp.asarray(posterior.process.mean),
+        jax.tree.map(jnp.asarray, posterior.process.mean),
         kernel.warp,
         type(kernel),
     )
