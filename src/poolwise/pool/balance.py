@@ -1,11 +1,12 @@
 """Balanced pools: they explore or climb, as the belief says how many hills there are.
 
-Where lengthscales are so short that the cube can hold many hills, points look for new ones, by upper confidence bound.
-Where hyperparameters are known, and were not learned, half of them do so later on, and the others, which count the
-first as pending, go by the knowledge gradient: what a right belief recommends is right.
+Where lengthscales are so short that the cube can hold many hills, points look for new ones, by expected improvement:
+how much better they may be. Where hyperparameters are known, and were not learned, they do so by upper confidence
+bound; half of them later on, and the others, which count the first as pending, go by the knowledge gradient: what a
+right belief recommends is right.
 
 Where lengthscales are longer the pool climbs the hill that is known, by probability of improvement over the best
-expected outcome; points that add nothing to that probability are chosen by expected improvement.
+expected outcome: how likely it is better. Points that add nothing to that are chosen by expected improvement.
 
 Learned lengthscales must be shorter than known ones to say so: observations that crowd around a top, or outcomes that
 are warped, make them short where there is one hill.
@@ -53,10 +54,10 @@ def balanced(  # noqa: PLR0913
 ) -> Proposal:
     """Choose q points that explore or climb, as lengthscales say. It is what a `Study` does.
 
-    Where there may be `many_hills` they go by `UpperConfidenceBound`, otherwise by `ProbabilityOfImprovement` over the
-    best expected outcome. `known` says that hyperparameters are known, and were not learned from these observations:
-    then half of the points, where there are many hills and 20 observations for each dimension, go by
-    `KnowledgeGradient`. `value` is the expected best outcome of the pool, and what its points contribute is in that
+    Where there may be `many_hills` they go by `LogExpectedImprovement`, otherwise by `ProbabilityOfImprovement`, both
+    over the best expected outcome. `known` says that hyperparameters are known, and were not learned from these
+    observations: then many hills are looked for by `UpperConfidenceBound`, and after 20 observations for each dimension
+    half of the points go by `KnowledgeGradient`. `value` is the expected best outcome of the pool, and what its points contribute is in that
     unit.
     """
     began = time.perf_counter()
@@ -91,7 +92,7 @@ def balanced_pool(  # noqa: PLR0913
     options: dict[str, Any] = {"domain": ground, "seed": seed}
     if known:
         return _exploring(posterior, q, pending, **options)
-    return searched(posterior, UpperConfidenceBound(), q, pending, maximizer=EFFORT, **options)
+    return searched(posterior, much_better(posterior), q, pending, maximizer=EFFORT, **options)
 
 
 def _exploring(posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"], **options: Any) -> Found:
