@@ -222,14 +222,11 @@ def _with_trend(posterior: Posterior, scale: float, variance: float) -> Posterio
 
     Its constant has a prior of standard deviation `scale`, its slopes and curves one of that `variance` in this unit.
     """
-    data, process = posterior.data, posterior.process
-    X: Any = np.asarray(data.X)
-    points = straightened(X, process.kernel.warp)
-    B = np.concatenate([np.ones((len(points), 1)), bowls(points)], axis=1) * np.asarray(data.live)[:, None]
+    B = _trend_rows(posterior)
     precision = np.array([1.0, *[1 / variance] * (B.shape[1] - 1)]) / scale**2
     seen = B.T @ np.asarray(posterior.inverse) @ B + np.diag(precision)
     constant, *rest = np.linalg.solve(seen, B.T @ np.asarray(posterior.weights))
-    return with_mean(posterior, Trend(process.mean + constant, *np.split(np.array(rest), 2)))
+    return with_mean(posterior, Trend(posterior.process.mean + constant, *np.split(np.array(rest), 2)))
 
 
 def _variances(noise: Numbers) -> Float[np.ndarray, "*n"]:
@@ -267,10 +264,25 @@ def _logs_of(posterior: Posterior, d: int, scale: float, warp: bool) -> Float[np
     lengths = np.log(np.broadcast_to(kernel.lengthscale, (d,)))
     noise = float(np.mean(posterior.noise))
     bends = np.zeros((2, d)) if kernel.warp is None else np.log([kernel.warp.low, kernel.warp.high])
-    mean, bent = posterior.process.mean, bends.ravel() if warp else ()
-    trend = float(np.mean(np.square([mean.slope, mean.curve]))) if isinstance(mean, Trend) else 0.0
-    variances = np.maximum([float(kernel.amplitude) ** 2, noise, trend], 1e-300)
+    bent = bends.ravel() if warp else ()
+    variances = np.maximum([float(kernel.amplitude) ** 2, noise, _trend_variance(posterior)], 1e-300)
     return np.array([*lengths, *bent, *(np.log(variances) - 2 * math.log(scale))])
+
+
+def _trend_variance(posterior: Posterior) -> float:
+    """The prior variance t of slopes and curves c that a fit had: its likeliest ones are c = t B' K^-1 (y - mean)."""
+    mean = posterior.process.mean
+    if not isinstance(mean, Trend):
+        return 0.0
+    pull = _trend_rows(posterior)[:, 1:].T @ np.asarray(posterior.weights)
+    return float(np.concatenate([mean.slope, mean.curve]) @ pull / max(pull @ pull, 1e-300))
+
+
+def _trend_rows(posterior: Posterior) -> Float[np.ndarray, "n k"]:
+    """What each observation sees of a trend's constant, slopes and curves; zero for padded rows."""
+    X: Any = np.asarray(posterior.data.X)
+    rows = np.asarray(bowls(straightened(X, posterior.process.kernel.warp)))
+    return np.concatenate([np.ones((len(rows), 1)), rows], axis=1) * np.asarray(posterior.data.live)[:, None]
 
 
 @quickly("kernel", "learn_noise")

@@ -197,8 +197,9 @@ def with_mean(posterior: Posterior, mean: Mean) -> Posterior:
 
 def residuals(process: GaussianProcess, data: Data) -> Float[AnyArray, " n"]:
     """Outcomes less the prior mean there, zero for padded rows."""
-    xp: Any = np if isinstance(data.X, np.ndarray) else jnp
-    return xp.where(data.live, data.y - mean_at(process.mean, data.X, process.kernel.warp), 0.0)
+    rest = data.y - mean_at(process.mean, data.X, process.kernel.warp)
+    xp: Any = np if isinstance(rest, np.ndarray) else jnp
+    return xp.where(data.live, rest, 0.0)
 
 
 def cross_covariance(posterior: Posterior, pool: Float[Array, "q d"]) -> Float[Array, "q n"]:

@@ -57,8 +57,8 @@ def balanced(  # noqa: PLR0913
     Where there may be `many_hills` they go by `LogExpectedImprovement`, otherwise by `ProbabilityOfImprovement`, both
     over the best expected outcome. `known` says that hyperparameters are known, and were not learned from these
     observations: then many hills are looked for by `UpperConfidenceBound`, and after 20 observations for each dimension
-    half of the points go by `KnowledgeGradient`. `value` is the expected best outcome of the pool, and what its points contribute is in that
-    unit.
+    half of the points go by `KnowledgeGradient`. `value` is the expected best outcome of the pool, and what its points
+    contribute is in that unit.
     """
     began = time.perf_counter()
     checks.kind("posterior", posterior, Posterior, "give what fit(X, y) or GaussianProcess(...).condition returns.")
