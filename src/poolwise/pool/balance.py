@@ -6,7 +6,8 @@ bound; half of them later on, and the others, which count the first as pending, 
 right belief recommends is right.
 
 Where lengthscales are longer the pool climbs the hill that is known, by probability of improvement over the best
-expected outcome: how likely it is better. Points that add nothing to that are chosen by expected improvement.
+expected outcome: how likely it is better. Points that add nothing to either are chosen by the logarithm of expected
+improvement.
 
 Learned lengthscales must be shorter than known ones to say so: observations that crowd around a top, or outcomes that
 are warped, make them short where there is one hill.
@@ -21,7 +22,12 @@ import numpy as np
 from jaxtyping import Float
 
 from poolwise import checks
-from poolwise.acquisition.integrand import ProbabilityOfImprovement, SimpleRegret, UpperConfidenceBound
+from poolwise.acquisition.integrand import (
+    ExpectedImprovement,
+    ProbabilityOfImprovement,
+    SimpleRegret,
+    UpperConfidenceBound,
+)
 from poolwise.acquisition.knowledge import KnowledgeGradient
 from poolwise.acquisition.log_space import LogExpectedImprovement, LogProbabilityOfImprovement
 from poolwise.belief.gaussian_process import Posterior, straight
@@ -54,7 +60,7 @@ def balanced(  # noqa: PLR0913
 ) -> Proposal:
     """Choose q points that explore or climb, as lengthscales say. It is what a `Study` does.
 
-    Where there may be `many_hills` they go by `LogExpectedImprovement`, otherwise by `ProbabilityOfImprovement`, both
+    Where there may be `many_hills` they go by `ExpectedImprovement`, otherwise by `ProbabilityOfImprovement`, both
     over the best expected outcome. `known` says that hyperparameters are known, and were not learned from these
     observations: then many hills are looked for by `UpperConfidenceBound`, and after 20 observations for each dimension
     half of the points go by `KnowledgeGradient`. `value` is the expected best outcome of the pool, and what its points
@@ -87,12 +93,12 @@ def balanced_pool(  # noqa: PLR0913
         waiting = np.asarray(warp(pending)) if len(pending) else pending
         found = balanced_pool(straight(posterior), q, waiting, domain=None, seed=seed, known=known)
         return Found(warp.back(found.pool), found.evaluations)
-    if not many_hills(posterior, known=known):
-        return busy(posterior, some_better(posterior), q, pending, domain=ground, maximizer=CLIMBING, seed=seed)[0]
     options: dict[str, Any] = {"domain": ground, "seed": seed}
+    if not many_hills(posterior, known=known):
+        return busy(posterior, some_better(posterior), q, pending, maximizer=CLIMBING, **options)[0]
     if known:
         return _exploring(posterior, q, pending, **options)
-    return searched(posterior, much_better(posterior), q, pending, maximizer=EFFORT, **options)
+    return busy(posterior, ExpectedImprovement(best_expected(posterior)), q, pending, maximizer=EFFORT, **options)[0]
 
 
 def _exploring(posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"], **options: Any) -> Found:
