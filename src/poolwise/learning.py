@@ -59,7 +59,8 @@ def fit(  # noqa: PLR0913
 ) -> Posterior:
     """The posterior with learned hyperparameters: a lengthscale for each dimension, amplitude, noise and a `Trend`.
 
-    Points lie in the unit cube, a row each. `noise`, where it is known, is the variance of the observations: one
+    The trend, a parabola along each axis, is the likeliest one, and the belief has no doubt about it. Points lie in the
+    unit cube, a row each. `noise`, where it is known, is the variance of the observations: one
     number, or one for each. With `warp`, a monotone warping of each axis is learned as well (see `Warp`). `start` is an
     earlier result for the same kind of data, such as the round before; it makes the fit faster. The same arguments give
     the same result.

@@ -31,9 +31,9 @@ class Trend:
 
     Where the process's kernel warps its inputs, the parabolas are those of the warped points.
 
-    >>> bowl = Trend(constant=1.0, slope=[0.0, 0.5], curve=[-3.0, -3.0])
-    >>> bowl
-    Trend(constant=1.0, slope=[0.0, 0.5], curve=[-3.0, -3.0])
+    >>> bowl = Trend(constant=1.0, slope=[0.0, 0.0], curve=[-3.0, -3.0])
+    >>> mean_at(bowl, np.array([[0.5, 0.5], [0.5, 1.0]])).tolist()  # its top, and the middle of an edge
+    [3.0, 0.0]
     """
 
     constant: Numbers
@@ -51,10 +51,6 @@ class Trend:
             object.__setattr__(self, "constant", to_numpy(constant))
             object.__setattr__(self, "slope", to_numpy(slope))
             object.__setattr__(self, "curve", to_numpy(curve))
-
-    def __repr__(self) -> str:
-        slope, curve = (np.asarray(each).tolist() for each in (self.slope, self.curve))
-        return f"Trend(constant={float(np.asarray(self.constant))}, slope={slope}, curve={curve})"
 
 
 Mean = Numbers | Trend
