@@ -31,7 +31,7 @@ from poolwise.study.warping import likely_power
 
 log = logging.getLogger(__name__)
 
-WORTHWHILE = 2.0  # nats of evidence that a warping of outcomes must gain; one of inputs as much again for each axis
+WORTHWHILE = 2.0  # nats of evidence that a warping of outcomes must gain; one of inputs twice as much more an axis
 BOLD = 4  # after a failure, one trial of so many may be one that is not sure to succeed
 
 
@@ -98,7 +98,7 @@ def _learned(seen: Seen, plain: Scale, warped: bool) -> tuple[Posterior, Scale]:
     if not warped:
         return posterior, plain
     posterior, scale = _with_warped_outcomes(seen, posterior, plain)
-    gain = WORTHWHILE * (1 + posterior.dimension)
+    gain = WORTHWHILE * (1 + 2 * posterior.dimension)
     noise = posterior.noise if noisy else None
     other = fit_warped(seen.points, scale.outcomes(seen.values), posterior, noise=noise, gain=gain)
     return posterior if other is None else other, scale
