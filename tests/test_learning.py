@@ -118,6 +118,17 @@ def test_warm_start_leads_to_the_same_optimum(learned):
     np.testing.assert_allclose(hyperparameters(learned), hyperparameters(warm), rtol=0.05)
 
 
+def test_a_warm_start_begins_where_the_fit_ended(learned):
+    """All hyperparameters are read off a posterior, the variance of its trend too: else a warping seems to gain."""
+    with jax.enable_x64(True):
+        problem = learning._problem(POINTS, OUTCOMES, pw.Matern52, None)
+        data = problem.data()
+        end = learning._highest(problem, data, learning._starts(problem, None, 0, False))
+        again = problem.climb(data, learning._begun(learning._starts(problem, learned, 0, False)[0]), 1)
+
+    assert learning._height(end) == pytest.approx(learning._height(again), abs=1e-6)
+
+
 def test_same_arguments_same_fit(learned):
     """Nothing is random that the seed does not say."""
     again = pw.fit(POINTS, OUTCOMES)
