@@ -38,10 +38,10 @@ def test_belief_is_that_of_the_residuals_around_the_trend():
 
 
 def test_the_mean_over_the_cube_is_the_constant():
-    corners = (np.stack(np.meshgrid(*[np.arange(200)] * 2), axis=-1).reshape(-1, 2) + 0.5) / 200
+    """Slopes and curves cancel over an even grid of cells."""
+    cells = (np.stack(np.meshgrid(*[np.arange(30)] * 2), axis=-1).reshape(-1, 2) + 0.5) / 30
 
-    assert PROCESS(corners[::50]).mean.shape == (800,)
-    assert by_formula(corners).mean() == pytest.approx(0.7, abs=1e-4)
+    assert np.mean(PROCESS(cells).mean) == pytest.approx(0.7, abs=1e-3)
 
 
 def test_a_trend_is_one_of_warped_points():
