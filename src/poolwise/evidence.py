@@ -31,11 +31,16 @@ from poolwise.belief.warp import warped
 from poolwise.precision import AnyArray
 from poolwise.pytree import pytree
 
+ALIKE = (
+    0.35  # how far lengthscales of the axes lie from their geometric mean, as logarithms, before data say otherwise;
+)
+FREEDOM = 3.0  # degrees of freedom of that, few: data may well say otherwise
+COMMON = 1.2  # the width of the prior of their mean's logarithm
 BEND, BENDING = 2.0, 0.75  # the largest logarithm of a warping's exponents, and the width of their prior
 
 
 class Bounds(NamedTuple):
-    """Where the logarithms of the hyperparameters may lie, and their normal priors."""
+    """Where the logarithms of the hyperparameters may lie, and their normal priors, of lengthscales their `centre`."""
 
     low: Float[np.ndarray, " t"]
     high: Float[np.ndarray, " t"]
@@ -62,15 +67,15 @@ def bounds(d: int, *, warp: bool = False) -> Bounds:
     """Log-normal priors: d lengthscales, a warping of d axes if there is one, amplitude^2, noise variance, the trend's.
 
     The lengthscale's median is half of the cube's diagonal, sqrt(d) / 2: longer ones would have to do what the trend
-    does, and make a model of few observations too sure of itself. The trend's variance goes with 1 / d, for as many
-    parabolas add up.
+    does, and make a model of few observations too sure of itself; their prior is that of `log_prior_of_lengths`. The
+    trend's variance goes with 1 / d, for as many parabolas add up.
     """
     lengths, bends = math.log(0.5 * math.sqrt(d)), 2 * d if warp else 0
     return Bounds(
         low=np.array([*[math.log(0.025)] * d, *[-BEND] * bends, *np.log([1e-2, 1e-6, 1e-4 / d])]),
         high=np.array([*[lengths + 6.0] * d, *[BEND] * bends, *np.log([1e2, 1.0, 1e2 / d])]),
         centre=np.array([*[lengths] * d, *[0.0] * bends, 0.0, -6.0, math.log(0.1 / d)]),
-        width=np.array([*[1.0] * d, *[BENDING] * bends, 1.0, 2.0, 2.0]),
+        width=np.array([*[math.inf] * d, *[BENDING] * bends, 1.0, 2.0, 2.0]),
     )
 
 
@@ -93,9 +98,30 @@ def log_posterior(
     box = bounds(data.X.shape[1], warp=logs.warp is not None)
     value, slope = log_evidence(logs, data, kernel, learn_noise)
     off = (theta - box.centre) / box.width
+    prior, pull = log_prior_of_lengths(logs.lengthscale - box.centre[: len(logs.lengthscale)])
     bent = [] if slope.warp is None else [slope.warp.ravel()]
-    gradient = jnp.concatenate([slope.lengthscale, *bent, jnp.stack([slope.amplitude, slope.noise, slope.trend])])
-    return value - 0.5 * jnp.sum(off * off), gradient - off / box.width
+    gradient = jnp.concatenate(
+        [slope.lengthscale + pull, *bent, jnp.stack([slope.amplitude, slope.noise, slope.trend])]
+    )
+    return value + prior - 0.5 * jnp.sum(off * off), gradient - off / box.width
+
+
+def log_prior_of_lengths(e: Float[Array, " d"]) -> tuple[Float[Array, ""], Float[Array, " d"]]:
+    """The log prior of the lengthscales' logarithms, less their centre, and its gradient, but for a constant.
+
+    Axes are alike until the data say otherwise. With m the mean of e, normal, and r = e - m, whose variance is unknown
+    (a scaled inverse chi-squared one, integrated out) and the same for all axes, r has a multivariate t distribution:
+
+        -m^2 / (2 COMMON^2) - (FREEDOM + d - 1) / 2 log(1 + r.r / (FREEDOM ALIKE^2)).
+
+    So a few observations do not make axes differ by chance; but where one axis is seen to differ, the others may too.
+    """
+    d = e.shape[0]
+    mean = jnp.mean(e)
+    rest = e - mean
+    width = FREEDOM * ALIKE**2 + jnp.sum(rest * rest)
+    value = -0.5 * (mean / COMMON) ** 2 - 0.5 * (FREEDOM + d - 1) * jnp.log(width / (FREEDOM * ALIKE**2))
+    return value, -mean / (COMMON**2 * d) - (FREEDOM + d - 1) * rest / width
 
 
 def log_evidence(logs: Logs, data: Data, kernel: type[Kernel], learn_noise: bool) -> tuple[Float[Array, ""], Logs]:

@@ -18,11 +18,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from poolwise import checks
-from poolwise.belief.gaussian_process import Data, GaussianProcess, Posterior, padded_data, prepare, with_mean
+from poolwise.belief.gaussian_process import Data, GaussianProcess, Posterior, padded_data, prepare
 from poolwise.belief.kernel import Kernel, Matern52
+from poolwise.belief.learned_trend import trend_variance, with_learned_trend
 from poolwise.belief.padding import SMALLEST, bucket
-from poolwise.belief.trend import Trend, bowls
-from poolwise.belief.warp import Warp, straightened
+from poolwise.belief.warp import Warp
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.evidence import bounds, has_warp, log_posterior, logs_of
@@ -59,9 +59,9 @@ def fit(  # noqa: PLR0913
 ) -> Posterior:
     """The posterior with learned hyperparameters: a lengthscale for each dimension, amplitude, noise and a `Trend`.
 
-    The trend, a parabola along each axis, is the likeliest one, and the belief has no doubt about it. Points lie in the
-    unit cube, a row each. `noise`, where it is known, is the variance of the observations: one
-    number, or one for each. With `warp`, a monotone warping of each axis is learned as well (see `Warp`). `start` is an
+    The trend is a parabola along each axis, and the belief doubts it as far as the data leave it open. Points lie in
+    the unit cube, a row each. `noise`, where it is known, is the variance of the observations: one number, or one for
+    each. With `warp`, a monotone warping of each axis is learned as well (see `Warp`). `start` is an
     earlier result for the same kind of data, such as the round before; it makes the fit faster. The same arguments give
     the same result.
 
@@ -169,7 +169,8 @@ class Problem:
         learned = self.kernel(np.exp(logs.lengthscale), self.scale * math.exp(0.5 * logs.amplitude), warp)
         variance = self.scale**2 * math.exp(logs.noise) if self.noise is None else self.noise
         process = GaussianProcess(learned, variance, self.shift)
-        return _with_trend(process.condition(self.points, self.outcomes), self.scale, math.exp(logs.trend))
+        plain = process.condition(self.points, self.outcomes)
+        return with_learned_trend(plain, self.scale, math.exp(logs.trend))
 
 
 def _rows(count: int) -> int:
@@ -218,18 +219,6 @@ def _height(state: State) -> float:
     return float(np.asarray(state.values)[0])
 
 
-def _with_trend(posterior: Posterior, scale: float, variance: float) -> Posterior:
-    """The posterior whose mean is the likeliest trend.
-
-    Its constant has a prior of standard deviation `scale`, its slopes and curves one of that `variance` in this unit.
-    """
-    B = _trend_rows(posterior)
-    precision = np.array([1.0, *[1 / variance] * (B.shape[1] - 1)]) / scale**2
-    seen = B.T @ np.asarray(posterior.inverse) @ B + np.diag(precision)
-    constant, *rest = np.linalg.solve(seen, B.T @ np.asarray(posterior.weights))
-    return with_mean(posterior, Trend(posterior.process.mean + constant, *np.split(np.array(rest), 2)))
-
-
 def _variances(noise: Numbers) -> Float[np.ndarray, "*n"]:
     return np.asarray(checks.positive("noise", checks.array("noise", noise), zero=True))
 
@@ -266,24 +255,8 @@ def _logs_of(posterior: Posterior, d: int, scale: float, warp: bool) -> Float[np
     noise = float(np.mean(posterior.noise))
     bends = np.zeros((2, d)) if kernel.warp is None else np.log([kernel.warp.low, kernel.warp.high])
     bent = bends.ravel() if warp else ()
-    variances = np.maximum([float(kernel.amplitude) ** 2, noise, _trend_variance(posterior)], 1e-300)
+    variances = np.maximum([float(kernel.amplitude) ** 2, noise, trend_variance(posterior)], 1e-300)
     return np.array([*lengths, *bent, *(np.log(variances) - 2 * math.log(scale))])
-
-
-def _trend_variance(posterior: Posterior) -> float:
-    """The prior variance t of slopes and curves c that a fit had: its likeliest ones are c = t B' K^-1 (y - mean)."""
-    mean = posterior.process.mean
-    if not isinstance(mean, Trend):
-        return 0.0
-    pull = _trend_rows(posterior)[:, 1:].T @ np.asarray(posterior.weights)
-    return float(np.concatenate([mean.slope, mean.curve]) @ pull / max(pull @ pull, 1e-300))
-
-
-def _trend_rows(posterior: Posterior) -> Float[np.ndarray, "n k"]:
-    """What each observation sees of a trend's constant, slopes and curves; zero for padded rows."""
-    X: Any = np.asarray(posterior.data.X)
-    rows = np.asarray(bowls(straightened(X, posterior.process.kernel.warp)))
-    return np.concatenate([np.ones((len(rows), 1)), rows], axis=1) * np.asarray(posterior.data.live)[:, None]
 
 
 @quickly("kernel", "learn_noise")

@@ -7,8 +7,13 @@ import pytest
 from tests.reference import gaussian_process as reference
 
 import poolwise as pw
-from poolwise.belief.gaussian_process import straight
+from poolwise.acquisition.noisy import baseline
+from poolwise.acquisition.volume import between, marginals
+from poolwise.belief.gaussian_process import precision, straight
+from poolwise.belief.learned_trend import trend_variance, with_learned_trend
 from poolwise.pool.ascent import max_objective
+from poolwise.pool.field import field_of
+from poolwise.pool.proposal import _searchable
 
 rng = np.random.default_rng(1)
 TREND = pw.Trend(constant=0.7, slope=[0.5, -1.0], curve=[-2.0, 0.8])
@@ -121,6 +126,105 @@ def test_the_learned_trend_is_the_mean_of_the_whole_model():
     np.testing.assert_allclose(np.full(4, variances.mean()), variances, rtol=1e-6)
     whole = K + variances.mean() * B @ B.T
     np.testing.assert_allclose(variances.mean() * B.T @ np.linalg.solve(whole, around), bowls, rtol=1e-6)
+
+
+SCALE, VARIANCE = 2.0, 0.3  # of a learned trend's constant; of its slopes and curves, in that unit
+
+
+def in_doubt(kernel=KERNEL, noise=1e-2):
+    """A belief whose trend was learned."""
+    return with_learned_trend(pw.GaussianProcess(kernel, noise, 0.2).condition(X, Y), SCALE, VARIANCE)
+
+
+def by_one_kernel(points, moved=lambda points: points, noise=1e-2):
+    """Mean, covariance and the data's covariance where the trend is a part of the kernel, k + b C b'."""
+
+    def covariance(a, b):
+        a, b = moved(a), moved(b)
+        rows = [np.concatenate([np.ones((len(x), 1)), 2 * x - 1, (2 * x - 1) ** 2 - 1 / 3], axis=1) for x in (a, b)]
+        prior = SCALE**2 * np.diag([1.0, *[VARIANCE] * 4])
+        return np.asarray(KERNEL(a, b)) + rows[0] @ prior @ rows[1].T
+
+    K = covariance(X, X) + noise * np.eye(len(X))
+    cross = covariance(points, X)
+    mean = 0.2 + cross @ np.linalg.solve(K, Y - 0.2)
+    return mean, covariance(points, points) - cross @ np.linalg.solve(K, cross.T), K
+
+
+@pytest.mark.parametrize("bent", [False, True], ids=["straight", "warped"])
+def test_a_learned_trend_is_part_of_the_belief(bent):
+    """The belief is that of one kernel for both; so is what searches see, over straight points too."""
+    moved = WARP if bent else lambda points: points
+    mean, covariance, K = by_one_kernel(POOL, moved)
+    posterior = in_doubt(pw.Matern52([0.4, 0.7], amplitude=1.3, warp=WARP) if bent else KERNEL)
+    flat = straight(posterior)
+
+    np.testing.assert_allclose(mean, posterior(POOL).mean, atol=1e-10)
+    np.testing.assert_allclose(covariance, posterior(POOL).covariance, atol=1e-9)
+    np.testing.assert_allclose(covariance, flat(moved(POOL)).covariance, atol=1e-9)
+    np.testing.assert_allclose(np.linalg.inv(K), precision(posterior), atol=1e-8)
+    with jax.enable_x64(True):
+        points = jnp.asarray(POOL)
+        field, seen = field_of(posterior), marginals(posterior, points)
+        rows = field.rows(points)
+        explained = rows.k @ rows.w.T
+        np.testing.assert_allclose(covariance, field.covariances(rows.scaled, rows.scaled) - explained, atol=1e-6)
+        np.testing.assert_allclose(mean, rows.mean, atol=1e-9)
+        np.testing.assert_allclose(np.diag(covariance), seen.variance, atol=1e-9)
+        np.testing.assert_allclose(covariance, between(posterior, points, points, (seen, seen)), atol=1e-9)
+
+
+def test_a_search_beside_a_learned_trend():
+    """Its value on the same samples is that of `expectation`, and its gradient that of central differences."""
+    posterior, pools = in_doubt(), np.stack([POOL[:3].ravel(), X[:3].ravel() * 0.9])
+    with jax.enable_x64(True):
+        goal, _ = max_objective(posterior, pw.SimpleRegret(), 3, np.zeros((0, 2)), samples=4096, seed=0)
+        values, pull = jax.vjp(goal, jnp.asarray(pools))
+        gradient = pull(jnp.ones_like(values))[0]
+        numeric = reference.slope(lambda flat: float(goal(jnp.asarray(flat)[None])[0]), pools[1], 1e-6)
+
+    direct = [pw.expectation(pw.SimpleRegret(), posterior, pool.reshape(3, 2), samples=4096).value for pool in pools]
+    np.testing.assert_allclose(direct, values, atol=2e-2)
+    np.testing.assert_allclose(numeric, np.asarray(gradient)[1], atol=1e-5)
+
+
+def test_little_noise_leaves_a_learned_trend_in_doubt():
+    """A search lifts the noise to keep its digits; the belief far from the data stays as unsure."""
+    posterior, corner = in_doubt(noise=1e-9), np.array([[1.0, 1.0]])
+    lifted = _searchable(posterior)
+
+    assert lifted is not posterior
+    np.testing.assert_allclose(posterior(corner).covariance, lifted(corner).covariance, rtol=1e-3)
+
+
+def test_paths_have_trends_of_their_own():
+    """Mean and covariance of many paths are the belief's, within four standard errors."""
+    posterior, count = in_doubt(), 4000
+    mean, covariance, _ = by_one_kernel(POOL[:3])
+    drawn = np.asarray(pw.sample_paths(posterior, count, features=2048, seed=0)(POOL[:3]))
+    error = np.sqrt((np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2) / count)
+
+    np.testing.assert_array_less(np.abs(drawn.mean(axis=0) - mean), 4 * np.sqrt(np.diag(covariance) / count))
+    np.testing.assert_array_less(np.abs(np.cov(drawn.T) - covariance), 4 * error + 0.02 * np.diag(covariance).max())
+    maxima = pw.path_maxima(posterior, 3, seed=0)
+    drawn = np.asarray(pw.sample_paths(posterior, 3, seed=0)(np.asarray(maxima.points)))
+    np.testing.assert_allclose(np.diag(drawn), maxima.values, atol=1e-9)
+
+
+def test_a_baseline_counts_the_doubt():
+    """Observations are the best as often as in joint draws of the noise-free outcomes, by one kernel."""
+    posterior = in_doubt(noise=1.0)
+    mean, covariance, _ = by_one_kernel(X, noise=1.0)
+    draws = np.random.default_rng(0).multivariate_normal(mean, covariance, size=4096)
+    best = np.bincount(np.argmax(draws, axis=1), minlength=len(X))
+
+    np.testing.assert_array_equal(X[np.argmax(best)], baseline(posterior)[0])
+    assert set(map(tuple, X[best > 40])) <= set(map(tuple, baseline(posterior)))
+
+
+def test_the_variance_of_a_learned_trend_is_found_again():
+    """A warm start takes it from the coefficients."""
+    assert trend_variance(in_doubt()) == pytest.approx(VARIANCE * SCALE**2)
 
 
 @pytest.mark.parametrize(

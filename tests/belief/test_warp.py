@@ -12,7 +12,7 @@ from tests.reference import gaussian_process as reference
 import poolwise as pw
 from poolwise.belief.gaussian_process import padded_data
 from poolwise.belief.warp import EDGE
-from poolwise.evidence import bounds, log_posterior
+from poolwise.evidence import bounds, log_posterior, log_prior_of_lengths
 
 rng = np.random.default_rng(0)
 WARP = pw.Warp(low=[0.3, 1.4], high=[1.2, 0.6])
@@ -117,7 +117,9 @@ def test_gradient_of_the_evidence():
         trend = 1.0 + np.exp(theta[8]) * (u @ u.T + (u**2 - 1 / 3) @ (u**2 - 1 / 3).T)
         K = reference.covariance(kernel, moved, moved) + trend + np.exp(theta[7]) * np.eye(12)
         prior = -0.5 * np.sum(((theta - box.centre) / box.width) ** 2)
-        return multivariate_normal.logpdf(Y, cov=K) + prior
+        with jax.enable_x64(True):
+            alike = float(log_prior_of_lengths(jnp.asarray(theta[:2] - box.centre[:2]))[0])
+        return multivariate_normal.logpdf(Y, cov=K) + prior + alike
 
     with jax.enable_x64(True):
         data = padded_data(X, Y, np.zeros(()))

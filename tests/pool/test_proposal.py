@@ -187,6 +187,28 @@ def test_who_is_idle(goal, value, idle):
     assert idle == idle_points(goal, Judged(Estimate(value, 0.0), gains, gains)).tolist()
 
 
+@pytest.mark.parametrize(("first", "idle"), [(0.992, [False, True, False]), (0.988, [False, False, False])])
+def test_who_is_idle_beside_a_sure_point(first, idle):
+    """Where the first point alone is all but sure to improve, others must add something; otherwise they need not."""
+    gains = np.array([first, 2e-4, 0.998 - first])
+
+    found = idle_points(pw.ProbabilityOfImprovement(0.0), Judged(Estimate(0.998, 0.0), gains, gains))
+
+    assert idle == found.tolist()
+
+
+def test_a_pool_beside_a_sure_point_holds_the_top_too():
+    """Its first point is far above the threshold and far below the top, which adds nothing to a probability of one."""
+    X = np.random.default_rng(0).random((30, 4))
+    y = -5 * np.sum((X - 0.4) ** 2, axis=1) + np.sin(5 * X[:, 0])
+    posterior = pw.fit(X, y)
+    top = pw.propose(posterior, pw.SimpleRegret(), 1).value
+    found = pw.balanced(posterior, 4)
+
+    assert pw.expectation(pw.ProbabilityOfImprovement(y.max()), posterior, found.pool).value > 0.99
+    assert found.value > top - 0.1 * (top - y.max())
+
+
 def test_a_point_that_adds_nothing_to_pending_ones_is_no_alarm(caplog):
     """Pending points cover the only hill: one more adds next to nothing, but there is improvement."""
     posterior = pw.GaussianProcess(pw.Matern52(0.15), noise=1e-6).condition([[0.2], [0.22], [0.8]], [0.0, 0.9, -2.0])

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 from poolwise import checks
 from poolwise.acquisition.integrand import Integrand, store_number
 from poolwise.acquisition.log_space import PLUS, LogMaxType, log_fat_plus, log_improvement
-from poolwise.belief.gaussian_process import Posterior
+from poolwise.belief.gaussian_process import Posterior, precision
 from poolwise.belief.normal import Normal
 from poolwise.belief.padding import masked
 from poolwise.checks import Numbers
@@ -96,9 +96,8 @@ def baseline(posterior: Posterior, seed: int = 0) -> Float[np.ndarray, "b d"]:
     """The observed points that are the best in at least one of many joint samples, the likeliest first."""
     live = np.asarray(posterior.data.live)
     weights = np.asarray(posterior.weights)[live]
-    inverse = np.asarray(posterior.inverse)[np.ix_(live, live)]
     noise = np.broadcast_to(posterior.noise, weights.shape)
-    covariance = np.diag(noise) - noise[:, None] * inverse * noise[None, :]
+    covariance = np.diag(noise) - noise[:, None] * precision(posterior) * noise[None, :]
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     z = np.random.default_rng(seed).standard_normal((DRAWS, len(weights)))

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float
 from poolwise import checks
 from poolwise.acquisition.integrand import Integrand
 from poolwise.belief.factor import cholesky
-from poolwise.belief.gaussian_process import Posterior, cross_covariance, expected
+from poolwise.belief.gaussian_process import Posterior, against, cross_covariance, expected, whitened
 from poolwise.belief.kernel import covariances
 from poolwise.belief.normal import Normal
 from poolwise.belief.padding import masked
@@ -98,20 +98,20 @@ class Marginals:
 
     mean: Float[Array, " p"]
     variance: Float[Array, " p"]
-    whitened: Float[Array, "p n"]
+    whitened: Float[Array, "p w"]
 
 
 def marginals(posterior: Posterior, points: Float[Array, "p d"]) -> Marginals:
     """What is believed about each point by itself: no covariance of a thousand candidates with each other."""
     cross = cross_covariance(posterior, points)
-    whitened = cross @ posterior.root.T
+    rows = whitened(posterior, points, cross)
     prior = jnp.asarray(posterior.process.kernel.amplitude) ** 2
-    variance = jnp.maximum(prior - jnp.sum(whitened * whitened, axis=1), SUREST * prior)
-    return Marginals(expected(posterior, points, cross), variance, whitened)
+    variance = jnp.maximum(prior - jnp.sum(rows * against(posterior, rows), axis=1), SUREST * prior)
+    return Marginals(expected(posterior, points, cross), variance, rows)
 
 
 def between(
     posterior: Posterior, A: Float[Array, "p d"], B: Float[Array, "r d"], seen: tuple[Marginals, Marginals]
 ) -> Float[Array, "p r"]:
     """Posterior covariances of points A with points B, whose marginals are known already."""
-    return covariances(posterior.process.kernel, A, B) - seen[0].whitened @ seen[1].whitened.T
+    return covariances(posterior.process.kernel, A, B) - seen[0].whitened @ against(posterior, seen[1].whitened).T

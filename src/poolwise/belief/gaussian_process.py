@@ -16,7 +16,8 @@ from poolwise.belief.factor import inverse_by, inverse_cholesky
 from poolwise.belief.kernel import Kernel, covariances
 from poolwise.belief.normal import Normal
 from poolwise.belief.padding import bucket, masked, padded
-from poolwise.belief.trend import Mean, Trend, mean_at
+from poolwise.belief.trend import Doubt, Mean, Trend, basis, mean_at
+from poolwise.belief.warp import straightened
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.precision import AnyArray, concrete, double, to_double, to_numpy
@@ -119,6 +120,7 @@ class Posterior:
     root: Float[Array, "n n"]  # L^-1, where L L' = K + noise
     inverse: Float[Array, "n n"]  # (K + noise)^-1, for searches that read it once for value and gradient
     weights: Float[AnyArray, " n"]  # (K + noise)^-1 (y - mean)
+    doubt: Doubt | None = None  # of the mean's coefficients, where they were learned
 
     def __repr__(self) -> str:
         n, d = int(np.asarray(self.data.live).sum()), self.data.X.shape[1]
@@ -184,15 +186,23 @@ def straight(posterior: Posterior) -> Posterior:
         return posterior
     plain = GaussianProcess(dataclasses.replace(process.kernel, warp=None), process.noise, process.mean)
     moved: Any = warp(data.X)
-    return Posterior(plain, dataclasses.replace(data, X=moved), posterior.root, posterior.inverse, posterior.weights)
+    return dataclasses.replace(posterior, process=plain, data=dataclasses.replace(data, X=moved))
 
 
-def with_mean(posterior: Posterior, mean: Mean) -> Posterior:
-    """The posterior of the same data under a prior with another mean."""
+def with_mean(posterior: Posterior, mean: Mean, factor: Float[AnyArray, "k k"] | None = None) -> Posterior:
+    """The posterior of the same data under a prior with another mean; `factor` is that of the `Doubt` in it."""
     process = GaussianProcess(posterior.process.kernel, posterior.process.noise, mean)
     root, data = np.asarray(posterior.root), posterior.data
     weights = root.T @ (root @ np.asarray(residuals(process, data)))
-    return Posterior(process, data, posterior.root, posterior.inverse, weights)
+    doubt = None if factor is None else Doubt(factor, root.T @ (root @ basis_of_data(posterior)))
+    return Posterior(process, data, posterior.root, posterior.inverse, weights, doubt)
+
+
+def basis_of_data(posterior: Posterior) -> Float[np.ndarray, "n k"]:
+    """What each observation sees of a trend's coefficients; zero for padded rows."""
+    X: Any = np.asarray(posterior.data.X)
+    rows = np.asarray(basis(straightened(X, posterior.process.kernel.warp)))
+    return rows * np.asarray(posterior.data.live)[:, None]
 
 
 def residuals(process: GaussianProcess, data: Data) -> Float[AnyArray, " n"]:
@@ -213,13 +223,47 @@ def expected(posterior: Posterior, points: Float[Array, "q d"], cross: Float[Arr
     return mean_at(process.mean, points, process.kernel.warp) + cross @ posterior.weights
 
 
+def whitened(posterior: Posterior, points: Float[Array, "q d"], cross: Float[Array, "q n"]) -> Float[Array, "q w"]:
+    """Rows w of points, such that the data explain w . `against`(w') of the prior covariance of two of them.
+
+    That is L^-1 k. A doubtful trend has columns of its own, which explain less than nothing: see `Doubt`.
+    """
+    rows, doubt = cross @ posterior.root.T, posterior.doubt
+    if doubt is None:
+        return rows
+    here = basis(straightened(points, posterior.process.kernel.warp))
+    return jnp.concatenate([rows, (here - cross @ doubt.pull) @ doubt.factor], axis=1)
+
+
+def against(posterior: Posterior, rows: Float[Array, "q w"]) -> Float[Array, "q w"]:
+    """`whitened` rows as the other side of a product: the columns of a doubtful trend count the other way."""
+    if posterior.doubt is None:
+        return rows
+    n = posterior.root.shape[0]
+    return jnp.concatenate([rows[:, :n], -rows[:, n:]], axis=1)
+
+
+def precision(posterior: Posterior) -> Float[np.ndarray, "n n"]:
+    """The inverse of the observations' covariance, with that of a doubtful trend, without padding.
+
+    With C the covariance of the coefficients before there were data, (K + B C B')^-1 = K^-1 - P P', P = K^-1 B F.
+    """
+    whole = np.asarray(posterior.inverse)
+    if posterior.doubt is not None:
+        pull = np.asarray(posterior.doubt.pull) @ np.asarray(posterior.doubt.factor)
+        whole = whole - pull @ pull.T
+    live = np.asarray(posterior.data.live)
+    return whole[np.ix_(live, live)]
+
+
 @jax.jit
 def _predict(posterior: Posterior, pool: Float[Array, "q d"]) -> Normal:
-    """mean + k K^-1 (y - mean) and k(pool, pool) - k K^-1 k'."""
+    """mean + k K^-1 (y - mean) and k(pool, pool) - k K^-1 k', and a doubtful trend's share."""
     kernel = posterior.process.kernel
     cross = cross_covariance(posterior, pool)
-    whitened = cross @ posterior.root.T
-    return Normal(expected(posterior, pool, cross), covariances(kernel, pool, pool) - whitened @ whitened.T)
+    rows = whitened(posterior, pool, cross)
+    prior = covariances(kernel, pool, pool)
+    return Normal(expected(posterior, pool, cross), prior - rows @ against(posterior, rows).T)
 
 
 @jax.jit

@@ -4,10 +4,13 @@ A prior path is a sum of random waves; a posterior path adds Matheron's correcti
 the data (Wilson et al. 2020, pathwise conditioning):
 
     (f | y)(x) = f(x) + k(x, X) (K + noise)^-1 (y - f(X) - e),        e ~ N(0, noise).
+
+Where the trend is in doubt, each path goes around one of its own, drawn from what the data leave open.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import jax
@@ -17,7 +20,7 @@ from jaxtyping import Array, Float
 
 from poolwise import checks
 from poolwise.belief.gaussian_process import GaussianProcess, Posterior, cross_covariance
-from poolwise.belief.trend import Trend, mean_at
+from poolwise.belief.trend import Trend, basis, mean_at
 from poolwise.belief.turning import cos_and_sin
 from poolwise.belief.warp import Warp, straightened
 from poolwise.checks import Numbers
@@ -38,6 +41,7 @@ class Waves:
     weights: Float[Array, "c 2 f"]
     mean: Float[Array, ""] | Trend
     warp: Warp | None = None
+    bends: Float[Array, "c k"] | None = None  # by how much each path's trend differs, where the trend is in doubt
 
     def turned(self, points: Float[Array, "p d"]) -> tuple[Float[Array, "p f"], Float[Array, "p f"]]:
         """Cosines and sines of all waves at points."""
@@ -47,9 +51,14 @@ class Waves:
         """What the waves go around."""
         return jnp.broadcast_to(mean_at(self.mean, points, self.warp), points.shape[:1])
 
+    def bases(self, points: Float[Array, "p d"]) -> Float[Array, "p k"]:
+        """What the `bends` of a path are the coefficients of."""
+        return basis(straightened(points, self.warp))
+
     def __call__(self, points: Float[Array, "p d"]) -> Float[Array, "c p"]:
         cosines, sines = self.turned(points)
-        return self.means(points)[None, :] + self.weights[:, 0] @ cosines.T + self.weights[:, 1] @ sines.T
+        values = self.means(points)[None, :] + self.weights[:, 0] @ cosines.T + self.weights[:, 1] @ sines.T
+        return values if self.bends is None else values + self.bends @ self.bases(points).T
 
 
 @pytree
@@ -98,6 +107,10 @@ def sample_paths(
         if isinstance(belief, Posterior):
             waves = _waves(belief.process, belief.dimension, (count, features), rng)
             noise = np.sqrt(np.asarray(belief.data.noise)) * rng.standard_normal((count, belief.data.X.shape[0]))
+            if belief.doubt is not None:
+                factor = np.asarray(belief.doubt.factor)
+                bends = jnp.asarray(rng.standard_normal((count, len(factor))) @ factor.T)
+                waves = dataclasses.replace(waves, bends=bends)
             return Paths(waves, belief, _corrections(waves, belief, jnp.asarray(noise)))
         checks.kind("belief", belief, GaussianProcess, "give a GaussianProcess or a Posterior.")
         return Paths(_waves(belief, _dimension(belief.dimension, dimension), (count, features), rng), None, None)

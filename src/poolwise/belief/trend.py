@@ -56,6 +56,24 @@ class Trend:
 Mean = Numbers | Trend
 
 
+@pytree
+class Doubt:
+    """How far a trend's coefficients may be off: given the data, they are normal with the covariance F F'.
+
+    With b the `basis` at a point, k its covariances with the data, K theirs with each other and B the basis at them,
+    the coefficients' doubt adds r r' to the belief's covariances, r = (b - k K^-1 B) F.
+    """
+
+    factor: Float[AnyArray, "k k"]  # F
+    pull: Float[AnyArray, "n k"]  # K^-1 B, zero for padded rows
+
+
+def basis(points: Float[AnyArray, "n d"]) -> Float[AnyArray, "n k"]:
+    """1, and the `bowls` of straight points: what a trend's constant, slopes and curves are the coefficients of."""
+    xp: Any = np if isinstance(points, np.ndarray) else jnp
+    return xp.concatenate([xp.ones_like(points[:, :1]), bowls(points)], axis=1)
+
+
 def bowls(points: Float[AnyArray, "n d"]) -> Float[AnyArray, "n k"]:
     """u and u^2 - 1/3 of straight points, side by side: what a trend is a linear function of."""
     u = 2 * points - 1

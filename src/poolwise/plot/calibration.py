@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from poolwise.belief.gaussian_process import Posterior
+from poolwise.belief.gaussian_process import Posterior, precision
 from poolwise.plot import look
 from poolwise.plot.canvas import new_figure
 from poolwise.plot.record import Belief, belief_of
@@ -69,13 +69,13 @@ def _compressed(belief: Belief) -> str:
 def leave_one_out(posterior: Posterior) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Mean and standard deviation of each observation, noise included, given all others.
 
-    With K the covariance of the observations and r = y - mean,
+    With K the covariance of the observations, a doubtful trend included, and r = y - mean,
 
         mean_i = y_i - [K^-1 r]_i / [K^-1]_ii,        variance_i = 1 / [K^-1]_ii.
     """
     live = np.asarray(posterior.data.live)
-    precision = np.diagonal(np.asarray(posterior.inverse))[live]
-    return posterior.y - np.asarray(posterior.weights)[live] / precision, 1 / np.sqrt(precision)
+    own = np.diagonal(precision(posterior))
+    return posterior.y - np.asarray(posterior.weights)[live] / own, 1 / np.sqrt(own)
 
 
 def _tall(ends: tuple[float, float], bounds: Float[np.ndarray, "2 n"]) -> tuple[float, float]:

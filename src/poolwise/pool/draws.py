@@ -99,6 +99,8 @@ class PathRows:
         waves, weights = self.paths.waves, self.paths.waves.weights[self.owner]
         cosines, sines = waves.turned(points)
         values = waves.means(points) + jnp.sum(weights[:, 0] * cosines + weights[:, 1] * sines, axis=1)
+        if waves.bends is not None:
+            values = values + jnp.sum(waves.bends[self.owner] * waves.bases(points), axis=1)
         if self.paths.posterior is None or self.paths.corrections is None:
             return values
         cross = cross_covariance(self.paths.posterior, points)

@@ -3,6 +3,12 @@
 With k the covariances of a point with the data, the explained variance k' K^-1 k needs w = K^-1 k once: w is also half
 of its derivative. So w is held constant, and 2 k.w - hold(k.w) has the right value and the right gradient: the n by n
 inverse is read once for both.
+
+A trend in doubt explains less than nothing, -r r' with r = (b - k K^-1 B) F (see `Doubt`). So k is longer by b, the
+trend's basis, and with P = K^-1 B F the inverse is
+
+    [ K^-1 - P P'   P F' ]
+    [ F P'         -F F' ].
 """
 
 from __future__ import annotations
@@ -13,8 +19,8 @@ from jaxtyping import Array, Float
 
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.belief.kernel import Kernel, scaled
-from poolwise.belief.trend import Trend, mean_at
-from poolwise.belief.warp import Warp
+from poolwise.belief.trend import Trend, basis, mean_at
+from poolwise.belief.warp import Warp, straightened
 from poolwise.pytree import pytree, static
 
 hold = jax.lax.stop_gradient
@@ -30,7 +36,7 @@ class Field:
     data: Float[Array, "n d"]  # observed points, scaled
     live: Float[Array, " n"]
     weights: Float[Array, " n"]
-    inverse: Float[Array, "n n"]
+    inverse: Float[Array, "w w"]
     lengthscale: Float[Array, " d"]
     variance: Float[Array, ""]
     mean: Float[Array, ""] | Trend
@@ -59,7 +65,10 @@ class Field:
         """Means of points, and what their covariances with each other and with other points are made of."""
         at = self.scaled(points)
         k = self.covariances(at, self.data) * self.live[None, :]
-        return Rows(at, self.before(points) + k @ self.weights, k, hold(hold(k) @ self.inverse))
+        mean = self.before(points) + k @ self.weights
+        if self.inverse.shape[0] > self.data.shape[0]:
+            k = jnp.concatenate([k, basis(straightened(points, self.warp))], axis=1)
+        return Rows(at, mean, k, hold(hold(k) @ self.inverse))
 
 
 @pytree
@@ -68,8 +77,8 @@ class Rows:
 
     scaled: Float[Array, "p d"]
     mean: Float[Array, " p"]
-    k: Float[Array, "p n"]
-    w: Float[Array, "p n"]
+    k: Float[Array, "p w"]
+    w: Float[Array, "p w"]
 
 
 def field_of(posterior: Posterior) -> Field:
@@ -80,10 +89,19 @@ def field_of(posterior: Posterior) -> Field:
         scaled(data.X, lengths, kernel.warp),
         jnp.asarray(data.live, dtype=data.X.dtype),
         jnp.asarray(posterior.weights),
-        posterior.inverse,
+        _inverse(posterior),
         lengths,
         jnp.asarray(kernel.amplitude) ** 2,
         jax.tree.map(jnp.asarray, posterior.process.mean),
         kernel.warp,
         type(kernel),
     )
+
+
+def _inverse(posterior: Posterior) -> Float[Array, "w w"]:
+    """The inverse of the data's covariance, bordered where the trend is in doubt."""
+    inverse, doubt = posterior.inverse, posterior.doubt
+    if doubt is None:
+        return inverse
+    P, F = doubt.pull @ doubt.factor, jnp.asarray(doubt.factor)
+    return jnp.block([[inverse - P @ P.T, P @ F.T], [F @ P.T, -F @ F.T]])

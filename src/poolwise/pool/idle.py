@@ -24,14 +24,16 @@ SURE = 0.99  # a probability of improvement that needs no more
 def idle_points(integrand: Any, judged: Judged) -> Bool[np.ndarray, "*t q"]:
     """Which points add nothing to an improvement beside those before them; also of many pools at once.
 
-    Where a probability p is high less is left to add, so nothing is a share of p (1 - p); where it is all but one the
-    pool is as good as can be, and nobody is idle.
+    Where a probability p is high less is left to add, so nothing is a share of p (1 - p). Where it is all but one the
+    pool is as good as can be, and nobody is idle, unless the first point alone makes it so: then the others could be
+    anywhere.
     """
     gains, value = np.asarray(judged.gains), np.asarray(judged.estimate.value)[..., None]
     if not isinstance(integrand, IMPROVEMENTS):
         return np.zeros(gains.shape, bool)
     if isinstance(integrand, ProbabilityOfImprovement):
-        return (gains <= IDLE * value * (1.0 - value)) & (value < SURE)
+        left = np.where(value < SURE, 1.0 - value, gains[..., :1] >= SURE)
+        return (gains <= IDLE * value * left) & (left > 0)
     return np.asarray(gains <= IDLE * value)
 
 

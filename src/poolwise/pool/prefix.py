@@ -35,8 +35,8 @@ class Prefix:
 
 def nobody(field: Field, normals: Float[Array, "m c"], baseline: int = 0) -> Prefix:
     """A prefix without points, with a slot for each column of base samples, the first of them for a baseline."""
-    (n, d), (m, c), dtype = field.data.shape, normals.shape, field.data.dtype
-    none = jnp.zeros((c, n), dtype)
+    d, (m, c), dtype = field.data.shape[1], normals.shape, field.data.dtype
+    none = jnp.zeros((c, field.inverse.shape[0]), dtype)
     rows = Rows(jnp.zeros((c, d), dtype), jnp.zeros(c, dtype), none, none)
     nothing = jnp.full(m, -jnp.inf, dtype)
     floor = nothing if baseline else None

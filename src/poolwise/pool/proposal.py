@@ -19,7 +19,7 @@ from poolwise import checks
 from poolwise.acquisition.expectation import as_pytree, check_integrand
 from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement, SimpleRegret
 from poolwise.acquisition.log_space import LogExpectedImprovement
-from poolwise.belief.gaussian_process import GaussianProcess, Posterior
+from poolwise.belief.gaussian_process import GaussianProcess, Posterior, with_mean
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.maximizers.climb import Budget, Maximizer
@@ -250,7 +250,8 @@ def _searchable(posterior: Posterior) -> Posterior:
     if float(np.min(posterior.noise)) >= floor:
         return posterior
     lifted = np.maximum(posterior.noise, floor)
-    return GaussianProcess(process.kernel, lifted, process.mean).condition(posterior.X, posterior.y)
+    higher = GaussianProcess(process.kernel, lifted, process.mean).condition(posterior.X, posterior.y)
+    return higher if posterior.doubt is None else with_mean(higher, process.mean, posterior.doubt.factor)
 
 
 def _climbable(integrand: Any) -> Any:
