@@ -1,9 +1,11 @@
 """A method on tasks that are not the benchmark's, so that choices are not made on those: `play` it, `compare` two.
 
-All 24 BBOB functions with other instances, or functions drawn from a prior whose hyperparameters must be learned. Each
-task is a file in a folder, so a stopped play goes on; to compare two versions of Poolwise, play each in its checkout.
+All 24 BBOB functions with other instances, those of half of the axes, or functions drawn from a prior whose
+hyperparameters must be learned. Each task is a file in a folder, so a stopped play goes on; to compare two versions of
+Poolwise, play each in its checkout.
 
     python bench/regret_elsewhere.py play out/new --instances 41 42 43
+    python bench/regret_elsewhere.py play out/new --instances 41 --dimensions 10 --idle
     python bench/regret_elsewhere.py play out/new --drawn 40 --dimensions 4 --lengthscale 0.15
     python bench/regret_elsewhere.py compare out/old out/new
 """
@@ -18,7 +20,7 @@ import numpy as np
 import regret_ours
 from regret_play import play
 from regret_table import FLOOR
-from regret_tasks import POOL, Task, bbob_name, bbob_parts, bbob_task
+from regret_tasks import POOL, Task, bbob_name, bbob_parts, bbob_task, seed_of
 from scipy.stats import wilcoxon
 
 from poolwise.paper import tasks
@@ -26,6 +28,7 @@ from poolwise.paper.processes import workers
 from poolwise.paper.settings import Setup
 
 SEED = 77  # of drawn functions; the benchmark's is another
+IDLE = "-idle"  # at the end of a task's name: half of its axes have no effect
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,9 @@ class Drawn(Setup):
 
 
 def task_of(name: str) -> Task:
-    """The task of a name: f09-d10-i41, or drawn-d04-0.15-007."""
+    """The task of a name: f09-d10-i41, f09-d10-i41-idle, or drawn-d04-0.15-007."""
+    if name.endswith(IDLE):
+        return idle_task(name)
     if not name.startswith("drawn"):
         return bbob_task(name)
     _, d, diagonals, index = name.split("-")
@@ -48,6 +53,14 @@ def task_of(name: str) -> Task:
     start = tasks.first_points(setup, k)
     noises = np.array([tasks.noises(setup, k, round) for round in range(setup.rounds + 1)])
     return Task("drawn", name, tasks.task(setup, k), start, noises, tasks.optimum(setup, k, start)[1])
+
+
+def idle_task(name: str) -> Task:
+    """A BBOB function of half of the axes, which are drawn; the others have no effect."""
+    function, d, instance = bbob_parts(name.removesuffix(IDLE))
+    inner, rng = bbob_task(bbob_name(function, d // 2, instance)), np.random.default_rng(seed_of(function, d, instance))
+    start, axes = rng.random((POOL, d)), rng.permutation(d)[: d // 2]
+    return Task("bbob", name, lambda points: inner.function(points[:, axes]), start, inner.noises, inner.optimum)
 
 
 def play_one(folder: Path, name: str, method: str) -> None:
@@ -67,7 +80,8 @@ def names(options: argparse.Namespace) -> list[str]:
         return [
             f"drawn-d{d:02d}-{options.lengthscale}-{k:03d}" for k in range(options.drawn) for d in options.dimensions
         ]
-    return [bbob_name(f, d, i) for i in options.instances for f in options.functions for d in options.dimensions]
+    end = IDLE if options.idle else ""
+    return [bbob_name(f, d, i) + end for i in options.instances for f in options.functions for d in options.dimensions]
 
 
 def play_all(options: argparse.Namespace) -> None:
@@ -83,7 +97,10 @@ def compare(first: Path, second: Path) -> str:
     common = sorted(held[0].keys() & held[1].keys())
     if not common:
         raise SystemExit(f"{first} and {second} have no task in common: play the same tasks into both, then compare.")
-    kinds = {name: f"f{bbob_parts(name)[0]}" if name[0] == "f" else name.rpartition("-")[0] for name in common}
+    kinds = {
+        name: f"f{bbob_parts(name.removesuffix(IDLE))[0]}" if name[0] == "f" else name.rpartition("-")[0]
+        for name in common
+    }
     lines = ["| tasks | number | difference | error | p | halfway | error |", "|" + " --- |" * 7]
     for kind in ["all", *sorted(set(kinds.values()), key=lambda kind: (len(kind), kind))]:
         chosen = [name for name in common if kind in ("all", kinds[name])]
@@ -115,6 +132,7 @@ def main() -> None:
     playing.add_argument("--functions", type=int, nargs="+", default=range(1, 25))
     playing.add_argument("--instances", type=int, nargs="+", default=[41, 42, 43])
     playing.add_argument("--dimensions", type=int, nargs="+", default=[5, 10])
+    playing.add_argument("--idle", action="store_true", help="functions of half of the axes; the others do nothing")
     playing.add_argument("--drawn", type=int, default=0, help="so many functions of a prior instead")
     playing.add_argument("--lengthscale", type=float, default=0.25, help="theirs, in diagonals of the cube")
     playing.add_argument("--processes", type=int, default=2)
