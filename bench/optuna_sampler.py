@@ -84,6 +84,7 @@ def known(path: Path) -> list[dict]:
 
 
 def save(rows: list[dict], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
