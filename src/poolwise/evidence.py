@@ -31,9 +31,7 @@ from poolwise.belief.warp import warped
 from poolwise.precision import AnyArray
 from poolwise.pytree import pytree
 
-ALIKE = (
-    0.35  # how far lengthscales of the axes lie from their geometric mean, as logarithms, before data say otherwise;
-)
+ALIKE = 0.35  # how far the logarithms of the axes' lengthscales lie from their mean, until data say otherwise;
 FREEDOM = 3.0  # degrees of freedom of that, few: data may well say otherwise
 COMMON = 1.2  # the width of the prior of their mean's logarithm
 BEND, BENDING = 2.0, 0.75  # the largest logarithm of a warping's exponents, and the width of their prior
