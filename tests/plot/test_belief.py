@@ -8,11 +8,12 @@ import pytest
 
 from poolwise.belief.gaussian_process import GaussianProcess
 from poolwise.belief.kernel import Matern52
+from poolwise.belief.learned_trend import trend_variance, with_learned_trend
 from poolwise.belief.warp import Warp
 from poolwise.errors import InputError, MissingExtra
 from poolwise.plot.calibration import WIDE, leave_one_out
 from poolwise.plot.record import ROWS, belief_of
-from poolwise.plot.sensitivity import of_lengthscale, shares
+from poolwise.plot.sensitivity import of_lengthscale, of_variance, shares
 from poolwise.plot.slices import columns_for
 from poolwise.plot.study import PICTURES
 from poolwise.space.parameters import Choice, Float, Int
@@ -115,13 +116,14 @@ def test_wrong_pairs_are_named(study, centre):
 
 
 def test_leave_one_out_is_what_leaving_one_out_gives(model):
-    """The closed form equals conditioning the same process on all observations but one, noise added."""
+    """The closed form equals learning the same trend from all observations but one, noise added."""
     posterior = model.posterior
-    kernel, mean, noise = posterior.process.kernel, posterior.process.mean, np.broadcast_to(posterior.noise, 9)
+    kernel, noise, y = posterior.process.kernel, np.broadcast_to(posterior.noise, 9), posterior.y
+    scale, variance = np.std(y), trend_variance(posterior) / np.var(y)
     for i, (m, s) in enumerate(zip(*leave_one_out(posterior), strict=True)):
         others = np.arange(9) != i
-        rest = GaussianProcess(kernel, noise[others], mean).condition(posterior.X[others], posterior.y[others])
-        normal = rest(posterior.X[i : i + 1])
+        rest = GaussianProcess(kernel, noise[others], np.mean(y)).condition(posterior.X[others], y[others])
+        normal = with_learned_trend(rest, scale, variance)(posterior.X[i : i + 1])
 
         assert m == pytest.approx(normal.mean[0], abs=1e-8)
         assert s**2 == pytest.approx(normal.covariance[0, 0] + noise[i], rel=1e-6)
@@ -173,11 +175,14 @@ def test_importance_bars(study, model):
     """Bars carry the shares, largest on top, and the axis names the method."""
     [axes] = study.plot.importance().axes
     totals = [bar.get_width() for bar in axes.patches[:3]]
+    expected = of_variance(belief_of(study, "test"))
+    ranked = sorted(expected, key=lambda name: expected[name].total)
     [by_length] = study.plot.importance(method="lengthscale").axes
     lengths = np.asarray(model.posterior.process.kernel.lengthscale)
     long = np.array([1 / lengths[0], 1 / lengths[1], np.sqrt(np.mean(lengths[2:] ** -2))])
 
-    assert totals == sorted(totals) and "lr" == axes.get_yticklabels()[-1].get_text()
+    assert totals == [pytest.approx(expected[name].total) for name in ranked]
+    assert ranked == [label.get_text() for label in axes.get_yticklabels()]
     assert "variance" in axes.get_xlabel() and "lengthscales" in by_length.get_xlabel()
     assert sorted(long / long.sum()) == pytest.approx([bar.get_width() for bar in by_length.patches])
     assert 1.0 == pytest.approx(sum(of_lengthscale(belief_of(study, "test")).values()))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,11 +14,12 @@ from jaxtyping import Float
 from poolwise.study.allowed import SAMPLE, Allowed, Level, Tried
 from poolwise.study.definition import Definition
 from poolwise.study.placing import place
-from poolwise.study.success import Member, Merged, Success
+from poolwise.study.success import Success, correlation
 from poolwise.study.suggest import folded_seed, suggest
 from poolwise.study.trial import Trial
 
 if TYPE_CHECKING:
+    from poolwise.belief.gaussian_process import Posterior
     from poolwise.study.model import Model
 
 log = logging.getLogger(__name__)
@@ -31,21 +31,30 @@ FARTHEST = 20.0  # of a constraint, in its unit, after the logarithm
 
 @dataclass(frozen=True, eq=False)
 class Margin:
-    """How surely one constraint holds: a model of its margin as `Success` scores points, which is quick.
+    """How surely one constraint holds: what a model's posterior says of its margin, without a program for each shape.
 
-    `mean` is the model's prior mean, `around` what it knows beside that in units of `amplitude`, and its outcome z is a
-    margin of centre + unit z.
+    The posterior's outcome z is a margin of centre + unit z.
     """
 
-    mean: Callable[[Float[np.ndarray, "p d"]], Any]
-    around: Success
-    amplitude: float
+    posterior: Posterior
     centre: float
     unit: float
 
     def score(self, U: Float[np.ndarray, "p d"], doubt: float) -> Float[np.ndarray, " p"]:
         """The expected margin, less some standard deviations."""
-        z = self.mean(U) + self.amplitude * (self.around.score(U, doubt) - 1.0)
+        from poolwise.belief.trend import basis, mean_at
+
+        points: Any = U
+        posterior, kernel = self.posterior, self.posterior.process.kernel
+        variance, live = float(kernel.amplitude) ** 2, np.asarray(posterior.data.live)
+        lengths = np.broadcast_to(np.asarray(kernel.lengthscale, dtype=float), U.shape[1:])
+        k = variance * correlation(U, np.asarray(posterior.data.X), lengths) * live[None, :]
+        z = mean_at(posterior.process.mean, points) + k @ np.asarray(posterior.weights)
+        if doubt:
+            left = variance - ((k @ np.asarray(posterior.root).T) ** 2).sum(axis=1)
+            if (trend := posterior.doubt) is not None:
+                left += (((basis(points) - k @ np.asarray(trend.pull)) @ np.asarray(trend.factor)) ** 2).sum(axis=1)
+            z = z - doubt * np.sqrt(np.maximum(left, 0.0))
         return np.asarray(self.centre + self.unit * z)
 
 
@@ -63,19 +72,9 @@ class Holding(Success):
 
 
 def margin_of(model: Model) -> Margin:
-    """The same predictions as the model's, where margins were its values."""
-    from poolwise.belief.trend import mean_at
-
-    posterior, kernel = model.posterior, model.posterior.process.kernel
-    mean: Any = functools.partial(mean_at, posterior.process.mean)
-    amplitude = float(np.asarray(kernel.amplitude))
-    X, y = np.asarray(posterior.X), np.asarray(posterior.y)
-    lengths = np.broadcast_to(np.asarray(kernel.lengthscale, dtype=float), (X.shape[1],))
-    noise = float(np.mean(posterior.noise)) / amplitude**2
-    merged = Merged(X, 1.0 + (y - mean(X)) / amplitude, np.ones(len(X)))
-    around = Success(merged, [Member(lengths, noise, 0.0)], np.ones(1))
-    unit, centre, spread = model.scale.unit, model.scale.centre, model.scale.spread
-    return Margin(mean, around, amplitude, unit * centre, unit * spread)
+    """The same predictions as the model's, where margins were its values and nothing is warped."""
+    scale = model.scale
+    return Margin(model.posterior, scale.unit * scale.centre, scale.unit * scale.spread)
 
 
 def holding_of(

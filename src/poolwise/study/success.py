@@ -56,7 +56,7 @@ class Success:
         """1 where a point is sure to succeed, 0 where it may as well fail, less by so many standard deviations."""
         total = np.zeros(len(U))
         for member, share, (root, weights) in zip(self.members, self.shares, self._solutions, strict=True):
-            k = _correlation(U, self.merged.points, member.lengths)
+            k = correlation(U, self.merged.points, member.lengths)
             deviation = np.sqrt(np.maximum(1.0 - ((k @ root.T) ** 2).sum(axis=1), 0.0)) if doubt else 0.0
             total += share * (1.0 + k @ weights - doubt * deviation)
         return total
@@ -134,11 +134,11 @@ def _solved(merged: Merged, member: Member) -> tuple[Float[np.ndarray, "n n"], F
 
 
 def _factor(merged: Merged, lengths: Float[np.ndarray, " d"], noise: float) -> Float[np.ndarray, "n n"]:
-    K = _correlation(merged.points, merged.points, lengths) + np.diag(noise / merged.counts + 1e-6)
+    K = correlation(merged.points, merged.points, lengths) + np.diag(noise / merged.counts + 1e-6)
     return np.linalg.cholesky(K)
 
 
-def _correlation(
+def correlation(
     A: Float[np.ndarray, "n d"], B: Float[np.ndarray, "m d"], lengths: Float[np.ndarray, " d"]
 ) -> Float[np.ndarray, "n m"]:
     """Matern 5/2."""
