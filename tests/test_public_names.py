@@ -48,6 +48,7 @@ NAMES = [
     "RandomSearch",
     "RunInterrupted",
     "RunStopped",
+    "Rotation",
     "Settings",
     "SimpleRegret",
     "Space",

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .belief.kernel import SquaredExponential as SquaredExponential
     from .belief.normal import Normal as Normal
     from .belief.paths import sample_paths as sample_paths
+    from .belief.rotation import Rotation as Rotation
     from .belief.trend import Trend as Trend
     from .belief.warp import Warp as Warp
     from .errors import InputError as InputError
@@ -122,6 +123,7 @@ _HOMES = {
     "RandomSearch": "maximizers.random_search",
     "RunInterrupted": "study.stops",
     "RunStopped": "study.stops",
+    "Rotation": "belief.rotation",
     "Settings": "study.definition",
     "SimpleRegret": "acquisition.integrand",
     "Space": "space.space",

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from types import UnionType
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 from jaxtyping import Float, Num
@@ -96,7 +97,8 @@ def option(name: str, value: Any, options: Iterable[str]) -> str:
     return str(value)
 
 
-def kind(name: str, value: Any, expected: type, hint: str) -> None:
-    """A value of the right type."""
+def kind(name: str, value: Any, expected: type | UnionType, hint: str) -> None:
+    """A value of the right type, or of one of some types."""
     if not isinstance(value, expected):
-        raise InputError(f"{name}: expected {expected.__name__}, got {type(value).__name__}; {hint}")
+        names = " or ".join(each.__name__ for each in get_args(expected) or (expected,))
+        raise InputError(f"{name}: expected {names}, got {type(value).__name__}; {hint}")

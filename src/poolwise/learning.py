@@ -37,14 +37,13 @@ LARGEST = 1e150  # outcomes whose square is no number cannot be modelled
 ROUNDS = 60
 STARTS = 4
 RACE = 4  # rounds that each start has before the better half goes on
-TRIAL = 8  # rounds after which a warping must show what it gains
 MIDDLE = 96  # rows of a fit that are enough for some more observations than the smallest bucket holds
 SCOUTS = 256  # with more observations, the starts race on this many of them and the winner goes on with all
 CLOSE = 1e-4  # a step that gains less than this share of the log posterior ends a climb
 GENTLE = 1e-2  # and so does a gradient below this, in the cube of logarithms
 
 # Whose turn it is in the race of the starts, by rank, for how many rounds, and whether ranks are counted anew after it.
-TURNS = [(i, RACE, i == n - 1) for n in (STARTS, STARTS // 2) for i in range(n)] + [(0, ROUNDS, False)]
+TURNS = np.array([(i, RACE, i == n - 1) for n in (STARTS, STARTS // 2) for i in range(n)] + [(0, ROUNDS, False)])
 
 
 def fit(  # noqa: PLR0913
@@ -74,55 +73,28 @@ def fit(  # noqa: PLR0913
         raise InputError("kernel: give the kernel's class, for instance kernel=poolwise.Matern52, without lengthscale.")
     checks.count("seed", seed, least=0)
     with jax.enable_x64(True):
-        problem = _problem(X, y, kernel, noise)
-        starts = _starts(problem, start, seed, warp)
+        problem = problem_of(X, y, kernel, noise)
+        starts = starts_of(problem, start, seed, warp)
         if len(starts) > 1 and len(problem.outcomes) > SCOUTS:
-            starts = [_cube(_highest(problem, problem.data(_scouts(problem, seed)), starts))]
+            starts = [cube_of(race(problem, problem.data(scouts(problem, seed)), starts))]
         data = problem.data()
         problem.prepare(warp)
-        end = _highest(problem, data, starts)
-        cube = _cube(end)
-        if not math.isfinite(_height(end)):
+        end = race(problem, data, starts) if len(starts) > 1 else alone(problem, data, starts[0], ROUNDS)
+        cube = cube_of(end)
+        if not math.isfinite(height_of(end)):
             log.warning("fit: no start had finite evidence; going on with the prior's hyperparameters")
             box = bounds(problem.dimension, warp=warp)
             cube = (box.centre - box.low) / (box.high - box.low)
         return problem.posterior(cube)
 
 
-def fit_warped(
-    X: Numbers, y: Numbers, plain: Posterior, *, noise: Numbers | None = None, gain: float
-) -> Posterior | None:
-    """The posterior with a warping of inputs, begun at a plain one; None where it gains less than `gain` nats.
-
-    That counts the prior, by which no warping is likeliest. One that has not gained half of it after a few rounds, on
-    some of the observations if there are many, is not gone on with.
-    """
-    with jax.enable_x64(True):
-        problem = _problem(X, y, type(plain.process.kernel), noise)
-        start = _starts(problem, plain, 0, warp=True)[0]
-        data = problem.data()
-        few = problem.data(_scouts(problem, 0)) if len(problem.outcomes) > SCOUTS else data
-        first = problem.climb(few, _begun(start), 1)
-        tried = problem.climb(few, first, TRIAL - 1)
-        if not _height(tried) - _height(first) > gain / 2:
-            return None
-        if few is not data:
-            first, tried = problem.climb(data, _begun(start), 1), _begun(_cube(tried))
-        end = problem.climb(data, tried, ROUNDS)
-        return problem.posterior(_cube(end)) if _height(end) - _height(first) > gain else None
-
-
-def prepare_warped(count: int, d: int, *, known_noise: bool = False) -> None:
-    """Start to make the program of `fit_warped` for so many observations, where it is made for the first time."""
-    _prepare_warped(_rows(count), d, known_noise)
-
-
 @functools.cache
-def _prepare_warped(rows: int, d: int, known_noise: bool) -> None:
+def climb_ahead(count: int, size: int, d: int, rounds: int, known_noise: bool) -> None:
+    """Start to make the program of a climb of so many hyperparameters, where it is made for the first time."""
     with jax.enable_x64(True):
+        rows = rows_of(count)
         data = padded_data(np.zeros((rows, d)), np.zeros(rows), np.zeros(rows if known_noise else ()), rows)
-        start = _begun(np.zeros(len(bounds(d, warp=True).low)))
-        _climb.ahead(data, start, TRIAL, kernel=Matern52, learn_noise=not known_noise)
+        _climb.ahead(data, begun(np.zeros(size)), rounds, kernel=Matern52, learn_noise=not known_noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +117,7 @@ class Problem:
         known = np.zeros(()) if self.noise is None else np.asarray(self.noise / self.scale**2)
         standard = (self.outcomes - self.shift) / self.scale
         some = standard[rows]
-        return padded_data(self.points[rows], some, known[rows] if known.ndim else known, _rows(len(some)))
+        return padded_data(self.points[rows], some, known[rows] if known.ndim else known, rows_of(len(some)))
 
     def climb(self, data: Data, state: State, rounds: int) -> State:
         """A climb in the cube of logarithms, some rounds later; the first round only looks."""
@@ -173,12 +145,12 @@ class Problem:
         return with_learned_trend(plain, self.scale, math.exp(logs.trend))
 
 
-def _rows(count: int) -> int:
+def rows_of(count: int) -> int:
     """The rows of a fit: those of a belief, and a bucket more, as every round of a fit costs the cube of them."""
     return MIDDLE if SMALLEST < count <= MIDDLE else bucket(count)
 
 
-def _problem(X: Numbers, y: Numbers, kernel: type[Kernel], noise: Numbers | None) -> Problem:
+def problem_of(X: Numbers, y: Numbers, kernel: type[Kernel], noise: Numbers | None) -> Problem:
     points, outcomes = np.asarray(checks.matrix("X", X)), np.asarray(checks.vector("y", y))
     if np.abs(outcomes).max() > LARGEST:
         raise InputError(f"y: has values beyond {LARGEST:g}; rescale the outcomes or leave those out.")
@@ -186,20 +158,28 @@ def _problem(X: Numbers, y: Numbers, kernel: type[Kernel], noise: Numbers | None
     return Problem(points, outcomes, variances, kernel, *_standardisation(outcomes))
 
 
-def _scouts(problem: Problem, seed: int) -> Int[np.ndarray, " s"]:
+def scouts(problem: Problem, seed: int) -> Int[np.ndarray, " s"]:
     """Some of many observations, at random."""
     return np.sort(np.random.default_rng([seed, 1]).permutation(len(problem.outcomes))[:SCOUTS])
 
 
-def _highest(problem: Problem, data: Data, starts: list[Float[np.ndarray, " t"]]) -> State:
-    """Where the best start leads; one start alone has no race to win."""
-    first = 0 if len(starts) > 1 else len(TURNS) - 1
-    rows = jax.device_put(np.stack(starts * (STARTS // len(starts))))
-    end: State = _race(data, rows, first, kernel=problem.kernel, learn_noise=problem.noise is None)
+def race(problem: Problem, data: Data, starts: list[Float[np.ndarray, " t"]]) -> State:
+    """Where the best of the usual starts leads."""
+    return _turns(problem, data, starts, TURNS)
+
+
+def alone(problem: Problem, data: Data, start: Float[np.ndarray, " t"], rounds: int) -> State:
+    """Where one start leads in so many rounds, of which the first only looks: a race of one, by the same program."""
+    return _turns(problem, data, [start] * STARTS, np.array([(0, 0, 0)] * (len(TURNS) - 1) + [(0, rounds, 0)]))
+
+
+def _turns(problem: Problem, data: Data, starts: list[Float[np.ndarray, " t"]], turns: Int[np.ndarray, "r 3"]) -> State:
+    rows = jax.device_put(np.stack(starts))
+    end: State = _race(data, rows, turns, kernel=problem.kernel, learn_noise=problem.noise is None)
     return end
 
 
-def _begun(start: Float[np.ndarray, " t"]) -> State:
+def begun(start: Float[np.ndarray, " t"]) -> State:
     """A climb that has not looked yet."""
     return dataclasses.replace(_blank(len(start)), points=jax.device_put(start[None]))
 
@@ -209,12 +189,12 @@ def _blank(size: int) -> State:
     return jax.device_put(init(np.zeros((1, size)), gtol=GENTLE, ftol=CLOSE))
 
 
-def _cube(state: State) -> Float[np.ndarray, " t"]:
+def cube_of(state: State) -> Float[np.ndarray, " t"]:
     """Where a climb is, in the cube of logarithms."""
     return np.asarray(state.points)[0]
 
 
-def _height(state: State) -> float:
+def height_of(state: State) -> float:
     """The log posterior there."""
     return float(np.asarray(state.values)[0])
 
@@ -230,7 +210,7 @@ def _standardisation(y: Float[np.ndarray, " n"]) -> tuple[float, float]:
     return size * float(np.mean(y / size)), scale if scale > 1e-12 * size else size
 
 
-def _starts(problem: Problem, start: Posterior | None, seed: int, warp: bool) -> list[Float[np.ndarray, " t"]]:
+def starts_of(problem: Problem, start: Posterior | None, seed: int, warp: bool) -> list[Float[np.ndarray, " t"]]:
     """Starts in the unit cube of logarithms: the earlier result alone, or the usual one and a spread around it."""
     d = problem.dimension
     box, straight = bounds(d, warp=warp), [0.0] * (2 * d if warp else 0)
@@ -242,18 +222,18 @@ def _starts(problem: Problem, start: Posterior | None, seed: int, warp: bool) ->
         rows += [np.array([*[a] * d, *straight, b, c, math.log(0.1 / d)]) for a, b, c in low + spread * (high - low)]
     else:
         checks.kind("start", start, Posterior, "give what an earlier fit returned.")
-        rows = [_logs_of(start, d, problem.scale, warp)]
+        rows = [start_from(start, d, problem.scale, warp)]
     return [np.clip((row - box.low) / (box.high - box.low), 0.0, 1.0) for row in rows]
 
 
-def _logs_of(posterior: Posterior, d: int, scale: float, warp: bool) -> Float[np.ndarray, " t"]:
+def start_from(posterior: Posterior, d: int, scale: float, warp: bool) -> Float[np.ndarray, " t"]:
     """An earlier result's hyperparameters, in the units of the new standardisation."""
     if posterior.dimension != d:
         raise InputError(f"start: is in {posterior.dimension} dimensions where X has {d} columns.")
     kernel = posterior.process.kernel
-    lengths = np.log(np.broadcast_to(kernel.lengthscale, (d,)))
+    lengths = np.log(kernel.along(d))
     noise = float(np.mean(posterior.noise))
-    bends = np.zeros((2, d)) if kernel.warp is None else np.log([kernel.warp.low, kernel.warp.high])
+    bends = np.zeros((2, d)) if kernel.warp is None else kernel.warp.bends
     bent = bends.ravel() if warp else ()
     variances = np.maximum([float(kernel.amplitude) ** 2, noise, trend_variance(posterior)], 1e-300)
     return np.array([*lengths, *bent, *(np.log(variances) - 2 * math.log(scale))])
@@ -261,15 +241,15 @@ def _logs_of(posterior: Posterior, d: int, scale: float, warp: bool) -> Float[np
 
 @quickly("kernel", "learn_noise")
 def _race(
-    data: Data, starts: Float[Array, "k t"], first: int | Int[Array, ""], *, kernel: type[Kernel], learn_noise: bool
+    data: Data, starts: Float[Array, "k t"], turns: Int[Array, "r 3"], *, kernel: type[Kernel], learn_noise: bool
 ) -> State:
     """Climbs from several starts, one after the other: each has a few rounds, the better half a few more, the best all.
 
-    The turns from the `first` on are taken: the last alone is a climb from the first start.
+    `turns` says whose turn it is, by rank, for how many rounds, and whether ranks are counted anew after it.
     """
     value_and_gradient = _log_posterior_in_cube(data, starts.shape[1], kernel, learn_noise)
-    begun = jax.vmap(lambda start: init(start[None], gtol=GENTLE, ftol=CLOSE))(starts)
-    places, rounds, last = (jnp.asarray(column) for column in zip(*TURNS, strict=True))
+    waiting = jax.vmap(lambda start: init(start[None], gtol=GENTLE, ftol=CLOSE))(starts)
+    places, rounds, last = (turns[:, i] for i in range(3))
 
     def turn(i: Int[Array, ""], now: tuple[State, Int[Array, " k"]]) -> tuple[State, Int[Array, " k"]]:
         states, order = now
@@ -277,9 +257,9 @@ def _race(
         own = jax.tree.map(lambda leaf: slice_of(leaf, mine), states)
         moved = advance(value_and_gradient, own, slice_of(rounds, i))
         states = jax.tree.map(lambda leaf, new: with_slice(leaf, new, mine), states, moved)
-        return states, jnp.where(slice_of(last, i), jnp.argsort(-states.values[:, 0]), order)
+        return states, jnp.where(slice_of(last, i) > 0, jnp.argsort(-states.values[:, 0]), order)
 
-    states, order = jax.lax.fori_loop(first, len(TURNS), turn, (begun, jnp.arange(starts.shape[0])))
+    states, order = jax.lax.fori_loop(0, turns.shape[0], turn, (waiting, jnp.arange(starts.shape[0])))
     return jax.tree.map(lambda leaf: slice_of(leaf, order[0]), states)
 
 

@@ -16,6 +16,7 @@ from poolwise.belief.factor import inverse_by, inverse_cholesky
 from poolwise.belief.kernel import Kernel, covariances
 from poolwise.belief.normal import Normal
 from poolwise.belief.padding import bucket, masked, padded
+from poolwise.belief.rotation import Rotation
 from poolwise.belief.trend import Doubt, Mean, Trend, basis, mean_at
 from poolwise.belief.warp import straightened
 from poolwise.checks import Numbers
@@ -187,6 +188,22 @@ def straight(posterior: Posterior) -> Posterior:
     plain = GaussianProcess(dataclasses.replace(process.kernel, warp=None), process.noise, process.mean)
     moved: Any = warp(data.X)
     return dataclasses.replace(posterior, process=plain, data=dataclasses.replace(data, X=moved))
+
+
+def turned(posterior: Posterior, axes: Float[np.ndarray, "d d"], X: Float[np.ndarray, "n d"]) -> Posterior:
+    """A posterior of turned points as one of the points X themselves, whose kernel turns them; nothing is computed."""
+    process, data = posterior.process, posterior.data
+    kernel = dataclasses.replace(process.kernel, warp=Rotation(axes))
+    moved = GaussianProcess(kernel, process.noise, process.mean)
+    points = dataclasses.replace(data, X=padded(np.asarray(X), data.X.shape[0]))
+    return dataclasses.replace(posterior, process=moved, data=points)
+
+
+def turnable(posterior: Posterior) -> Posterior:
+    """The same belief with axes, those of the cube where it has none: one program serves beliefs of both kinds."""
+    if posterior.process.kernel.warp is not None:
+        return posterior
+    return turned(posterior, np.eye(posterior.dimension), np.asarray(posterior.data.X))
 
 
 def with_mean(posterior: Posterior, mean: Mean, factor: Float[AnyArray, "k k"] | None = None) -> Posterior:

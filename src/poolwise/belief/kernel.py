@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from poolwise import checks
-from poolwise.belief.warp import Warp, straightened
+from poolwise.belief.warp import Moved, straightened
 from poolwise.checks import Numbers
 from poolwise.precision import AnyArray, double, to_numpy
 from poolwise.pytree import pytree
@@ -99,13 +99,13 @@ def squared_distance(A: Float[AnyArray, "p d"], B: Float[AnyArray, "n d"]) -> Fl
 class Kernel:
     """A stationary kernel: amplitude^2 g(s), with one lengthscale or one for each dimension.
 
-    `amplitude` is a standard deviation: the kernel's value at distance zero is its square. With `warp`, distances are
-    those of the warped points.
+    `amplitude` is a standard deviation: the kernel's value at distance zero is its square. With `warp`, a `Warp` or a
+    `Rotation`, distances are those of the warped or turned points.
     """
 
     lengthscale: Numbers
     amplitude: Numbers = 1.0
-    warp: Warp | None = None
+    warp: Moved | None = None
 
     freedom: ClassVar[float]  # degrees of freedom of the spectrum, a multivariate t; infinite for a Gaussian
 
@@ -126,20 +126,26 @@ class Kernel:
                 checks.vector("lengthscale", lengths)
             amplitude = checks.positive("amplitude", checks.scalar("amplitude", self.amplitude))
             if self.warp is not None:
-                checks.kind("warp", self.warp, Warp, "for instance poolwise.Warp(low=[0.5], high=[1.0]).")
+                checks.kind("warp", self.warp, Moved, "for instance poolwise.Warp(low=[0.5], high=[1.0]).")
                 if lengths.ndim > 0:
-                    checks.vector("lengthscale", lengths, length=self.warp.low.shape[0])
+                    checks.vector("lengthscale", lengths, length=self.warp.dimension)
             object.__setattr__(self, "lengthscale", to_numpy(lengths))
             object.__setattr__(self, "amplitude", to_numpy(amplitude))
 
     @property
     def dimension(self) -> int | None:
         """How many coordinates a point has; None if one lengthscale serves any number."""
-        lengths = self.lengthscale if self.warp is None else self.warp.low
-        return int(lengths.shape[0]) if lengths.ndim else None
+        if self.warp is not None:
+            return self.warp.dimension
+        return int(self.lengthscale.shape[0]) if self.lengthscale.ndim else None
+
+    def along(self, d: int) -> Float[np.ndarray, " d"]:
+        """The lengthscale along each axis of the cube."""
+        lengths = np.broadcast_to(np.asarray(self.lengthscale, dtype=float), (d,))
+        return lengths if self.warp is None else self.warp.along(lengths)
 
     def scaled(self, points: Float[AnyArray, "... d"]) -> Float[Array, "... d"]:
-        """Points, warped if the kernel says so, in units of the lengthscale."""
+        """Points, warped or turned if the kernel says so, in units of the lengthscale."""
         return scaled(points, jnp.broadcast_to(jnp.asarray(self.lengthscale), points.shape[-1:]), self.warp)
 
     @double
@@ -190,9 +196,9 @@ class SquaredExponential(Kernel):
 
 
 def scaled(
-    points: Float[AnyArray, "... d"], lengths: Float[AnyArray, " d"], warp: Warp | None
+    points: Float[AnyArray, "... d"], lengths: Float[AnyArray, " d"], warp: Moved | None
 ) -> Float[Array, "... d"]:
-    """Points, warped if there is a warping, in units of the lengthscales."""
+    """Points, warped or turned if there is such a move, in units of the lengthscales."""
     return straightened(points, warp) / jnp.reshape(lengths, (1,) * (points.ndim - 1) + lengths.shape)
 
 

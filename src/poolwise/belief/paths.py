@@ -22,7 +22,7 @@ from poolwise import checks
 from poolwise.belief.gaussian_process import GaussianProcess, Posterior, cross_covariance
 from poolwise.belief.trend import Trend, basis, mean_at
 from poolwise.belief.turning import cos_and_sin
-from poolwise.belief.warp import Warp, straightened
+from poolwise.belief.warp import Moved, straightened
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.precision import double
@@ -40,7 +40,7 @@ class Waves:
     frequencies: Float[Array, "f d"]
     weights: Float[Array, "c 2 f"]
     mean: Float[Array, ""] | Trend
-    warp: Warp | None = None
+    warp: Moved | None = None
     bends: Float[Array, "c k"] | None = None  # by how much each path's trend differs, where the trend is in doubt
 
     def turned(self, points: Float[Array, "p d"]) -> tuple[Float[Array, "p f"], Float[Array, "p f"]]:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from poolwise import checks
-from poolwise.belief.warp import Warp, straightened
+from poolwise.belief.warp import Moved, straightened
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.precision import AnyArray, to_numpy
@@ -81,7 +81,7 @@ def bowls(points: Float[AnyArray, "n d"]) -> Float[AnyArray, "n k"]:
     return xp.concatenate([u, u * u - LEVEL], axis=1)
 
 
-def mean_at(mean: Any, points: Float[AnyArray, "n d"], warp: Warp | None = None) -> Float[AnyArray, "*n"]:
+def mean_at(mean: Any, points: Float[AnyArray, "n d"], warp: Moved | None = None) -> Float[AnyArray, "*n"]:
     """The prior mean at points: a number for all, or one for each."""
     if not isinstance(mean, Trend):
         return mean

@@ -13,7 +13,7 @@ straight.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from poolwise import checks
+from poolwise.belief.rotation import Rotation
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.precision import AnyArray, double, to_numpy
@@ -43,6 +44,8 @@ class Warp:
     low: Numbers
     high: Numbers
 
+    keeps_cube: ClassVar[bool] = True  # whether points of the cube are moved onto the cube
+
     def __post_init__(self) -> None:
         with jax.enable_x64(True):
             low = checks.positive("low", checks.vector("low", self.low))
@@ -52,10 +55,24 @@ class Warp:
             object.__setattr__(self, "low", to_numpy(low))
             object.__setattr__(self, "high", to_numpy(high))
 
+    @property
+    def dimension(self) -> int:
+        """How many coordinates a point has."""
+        return int(self.low.shape[0])
+
+    @property
+    def bends(self) -> Float[np.ndarray, "2 d"]:
+        """The logarithms of the exponents, zero where nothing is bent."""
+        return np.log([self.low, self.high])
+
     @double
     def __call__(self, points: Numbers) -> Float[Array | np.ndarray, "n d"]:
         """Where points of the cube, a row each, are moved to."""
-        return warped(checks.matrix("points", points, columns=self.low.shape[0]), self.low, self.high)
+        return self.moved(checks.matrix("points", points, columns=self.dimension))
+
+    def moved(self, points: Float[AnyArray, "... d"]) -> Float[AnyArray, "... d"]:
+        """The same of points that are known to be such."""
+        return warped(points, self.low, self.high)
 
     def back(self, points: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "... d"]:
         """The points that are moved to these points of the cube."""
@@ -65,10 +82,21 @@ class Warp:
             t = np.exp(np.log(-np.expm1(np.log(rest) / self.high)) / self.low)
         return np.clip((t - EDGE) / (1 - 2 * EDGE), 0.0, 1.0)
 
+    def evenly(self, points: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "... d"]:
+        """Evenly spread points of the cube, moved to where they are evenly spread as distances are measured."""
+        return self.back(points)
 
-def straightened(points: Float[AnyArray, "... d"], warp: Warp | None) -> Float[AnyArray, "... d"]:
-    """Points as distances are measured: warped, if there is a warping."""
-    return points if warp is None else warped(points, warp.low, warp.high)
+    def along(self, lengths: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
+        """Lengthscales along the axes of the cube: those of the axes, which are bent and not turned."""
+        return lengths
+
+
+Moved = Warp | Rotation  # what a kernel may do to points before it measures distances
+
+
+def straightened(points: Float[AnyArray, "... d"], warp: Moved | None) -> Float[AnyArray, "... d"]:
+    """Points as distances are measured: warped or turned, if the kernel does so."""
+    return points if warp is None else warp.moved(points)
 
 
 def warped(

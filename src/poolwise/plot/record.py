@@ -82,14 +82,17 @@ class Belief:
         exp(-r^2 / 2), where r is the distance in the other columns, in the model's lengthscales; these are shortened
         in proportion where all are long, so that far trials are faint even where the belief is smooth.
         """
+        from poolwise.belief.warp import straightened
+
         space = self.record.definition.space
         kernel = self.model.posterior.process.kernel
         lengths = np.broadcast_to(np.asarray(kernel.lengthscale), (space.dimension,))
-        if kernel.warp is not None:
-            points, centre = np.asarray(kernel.warp(points)), np.asarray(kernel.warp(centre[None, :]))[0]
-        off = (points - centre[None, :]) / lengths[None, :] * max(1.0, float(lengths.min()) / SHORT)
+        others: Any = points.copy()
         for name in free:
-            off[:, space.columns[name]] = 0.0
+            others[:, space.columns[name]] = centre[space.columns[name]]
+        middle: Any = centre[None, :]
+        moves: Any = straightened(others, kernel.warp) - straightened(middle, kernel.warp)
+        off = moves / lengths[None, :] * max(1.0, float(lengths.min()) / SHORT)
         return np.exp(-0.5 * (off**2).sum(axis=1))
 
 

@@ -64,7 +64,7 @@ def of_lengthscale(belief: Belief) -> dict[str, float]:
     Values of a choice lie in several columns, at distance one from each other: the mean of their inverse squares.
     """
     space = belief.record.definition.space
-    lengths = np.broadcast_to(np.asarray(belief.model.posterior.process.kernel.lengthscale), (space.dimension,))
+    lengths = belief.model.posterior.process.kernel.along(space.dimension)
     long = {name: float(np.sqrt(np.mean(lengths[space.columns[name]] ** -2.0))) for name in space.axes}
     return {name: value / sum(long.values()) for name, value in long.items()}
 

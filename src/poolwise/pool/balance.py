@@ -30,7 +30,7 @@ from poolwise.acquisition.integrand import (
 )
 from poolwise.acquisition.knowledge import KnowledgeGradient
 from poolwise.acquisition.log_space import LogExpectedImprovement, LogProbabilityOfImprovement
-from poolwise.belief.gaussian_process import Posterior, straight
+from poolwise.belief.gaussian_process import Posterior, straight, turnable
 from poolwise.checks import Numbers
 from poolwise.pool.ascent import Ascent, Found
 from poolwise.pool.domain import Domain, ground_of
@@ -89,9 +89,10 @@ def balanced_pool(  # noqa: PLR0913
 ) -> Found:
     """The pool of `balanced`, not judged: a study asks for no more."""
     ground = ground_of(domain, posterior.dimension, EFFORT)
-    if ground is None and (warp := posterior.process.kernel.warp) is not None:  # search where axes are straight
+    warp = posterior.process.kernel.warp
+    if ground is None and warp is not None and warp.keeps_cube:  # search where axes are straight
         waiting = np.asarray(warp(pending)) if len(pending) else pending
-        found = balanced_pool(straight(posterior), q, waiting, domain=None, seed=seed, known=known)
+        found = balanced_pool(turnable(straight(posterior)), q, waiting, domain=None, seed=seed, known=known)
         return Found(warp.back(found.pool), found.evaluations)
     options: dict[str, Any] = {"domain": ground, "seed": seed}
     if not many_hills(posterior, known=known):

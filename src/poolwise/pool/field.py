@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.belief.kernel import Kernel, scaled
 from poolwise.belief.trend import Trend, basis, mean_at
-from poolwise.belief.warp import Warp, straightened
+from poolwise.belief.warp import Moved, straightened
 from poolwise.pytree import pytree, static
 
 hold = jax.lax.stop_gradient
@@ -40,7 +40,7 @@ class Field:
     lengthscale: Float[Array, " d"]
     variance: Float[Array, ""]
     mean: Float[Array, ""] | Trend
-    warp: Warp | None
+    warp: Moved | None
     kernel: type[Kernel] = static()
 
     def scaled(self, points: Float[Array, "... d"]) -> Float[Array, "... d"]:

@@ -10,10 +10,11 @@ from jaxtyping import Float
 
 from poolwise.acquisition.integrand import baseline_slots
 from poolwise.belief.gaussian_process import Posterior
-from poolwise.belief.warp import straightened
+from poolwise.belief.warp import Moved, straightened
 from poolwise.sobol import MOST_DIMENSIONS, sobol
 
-NEARBY = 0.05  # standard deviation, in edges of the cube, of points near the best observations
+NEARBY = 0.05  # standard deviation, in edges of the cube, of points near the best observations,
+FEW = 2  # along about so many axes
 
 
 def spread(count: int, d: int, seed: int) -> Float[np.ndarray, "c d"]:
@@ -53,25 +54,29 @@ def with_room(pending: Float[np.ndarray, "w d"], normals: Float[np.ndarray, "m c
 
 def near_best(posterior: Posterior, count: int, seed: int) -> Float[np.ndarray, "c d"]:
     """Points around the best few observations, as the belief measures distances."""
-    X: Any = posterior.X
-    straight = np.asarray(straightened(X, posterior.process.kernel.warp))
-    return evenly(posterior, around_best(straight, posterior.y, count, seed))
+    return around_best(posterior.X, posterior.y, count, seed, posterior.process.kernel.warp)
 
 
 def evenly(posterior: Posterior, points: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "... d"]:
     """Evenly spread points, moved to where they are evenly spread as the belief measures distances."""
     warp = posterior.process.kernel.warp
-    return points if warp is None else warp.back(points)
+    return points if warp is None else warp.evenly(points)
 
 
 def around_best(
-    X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], count: int, seed: int
+    X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], count: int, seed: int, warp: Moved | None = None
 ) -> Float[np.ndarray, "c d"]:
-    """Points around those of the best few outcomes."""
-    top = X[np.argsort(-y, kind="stable")[: max(1, min(8, len(y) // 4))]]
-    rng = np.random.default_rng([seed, 1])
-    chosen = top[np.arange(count) % len(top)]
-    return np.clip(chosen + NEARBY * rng.standard_normal(chosen.shape), 0.0, 1.0)
+    """Points that differ from those of the best few outcomes along a few axes.
+
+    Where axes are badly scaled, a move along all of them at once goes too far along one.
+    """
+    best: Any = X[np.argsort(-y, kind="stable")[: max(1, min(8, len(y) // 4))]]
+    top: Any = straightened(best, warp)
+    rng, d = np.random.default_rng([seed, 1]), X.shape[1]
+    few = rng.random((count, d)) < (FEW - 1) / d
+    few[np.arange(count), rng.integers(d, size=count)] = True
+    near = top[np.arange(count) % len(top)] + np.where(few, NEARBY * rng.standard_normal((count, d)), 0.0)
+    return np.clip(near if warp is None else warp.back(near), 0.0, 1.0)
 
 
 def marginal_pools(

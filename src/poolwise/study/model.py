@@ -14,13 +14,14 @@ from jaxtyping import Float
 
 from poolwise.acquisition.integrand import SimpleRegret, UpperConfidenceBound
 from poolwise.acquisition.noisy import LogNoisyExpectedImprovement
-from poolwise.belief.gaussian_process import Posterior
+from poolwise.belief.gaussian_process import Posterior, turnable
 from poolwise.errors import InputError
-from poolwise.learning import fit, fit_warped, prepare_warped
+from poolwise.learning import fit
 from poolwise.pool.balance import balanced_pool, likely_better, much_better
 from poolwise.pool.domain import Domain
 from poolwise.pool.proposal import propose
 from poolwise.programs import keep_programs
+from poolwise.straightening import fit_rotated, fit_warped, prepare_warped
 from poolwise.study.allowed import Allowed, Level, Tried
 from poolwise.study.definition import Definition, Settings
 from poolwise.study.placing import place
@@ -31,7 +32,9 @@ from poolwise.study.warping import likely_power
 
 log = logging.getLogger(__name__)
 
-WORTHWHILE = 2.0  # nats of evidence that a warping of outcomes must gain; one of inputs twice as much more an axis
+WORTHWHILE = (
+    2.0  # nats that a warping of outcomes must gain; so much an axis a rotation, twice that one of inputs
+)
 BOLD = 4  # after a failure, one trial of so many may be one that is not sure to succeed
 
 
@@ -90,7 +93,7 @@ class Seen:
 
 
 def _learned(seen: Seen, plain: Scale, warped: bool) -> tuple[Posterior, Scale]:
-    """The posterior, and the scale of its outcomes: both sides warped where the evidence says so."""
+    """The posterior, and the scale of its outcomes: both sides straightened where the evidence says so."""
     noisy = not np.isnan(seen.sems).all()
     if warped:
         prepare_warped(len(seen.values), seen.points.shape[1], known_noise=noisy)
@@ -98,9 +101,10 @@ def _learned(seen: Seen, plain: Scale, warped: bool) -> tuple[Posterior, Scale]:
     if not warped:
         return posterior, plain
     posterior, scale = _with_warped_outcomes(seen, posterior, plain)
-    gain = WORTHWHILE * (1 + 2 * posterior.dimension)
-    noise = posterior.noise if noisy else None
-    other = fit_warped(seen.points, scale.outcomes(seen.values), posterior, noise=noise, gain=gain)
+    outcomes, d, noise = scale.outcomes(seen.values), posterior.dimension, posterior.noise if noisy else None
+    other = fit_rotated(seen.points, outcomes, posterior, noise=noise, gain=WORTHWHILE * d)
+    if other is None:
+        other = fit_warped(seen.points, outcomes, posterior, noise=noise, gain=WORTHWHILE * (1 + 2 * d))
     return posterior if other is None else other, scale
 
 
@@ -150,7 +154,9 @@ def best_mean(definition: Definition, trials: Sequence[Trial]) -> dict[str, Any]
     model = learn(definition, trials)
     assert model is not None
     space = definition.space
-    found = propose(model.posterior, SimpleRegret(), 1, domain=space, seed=definition.seed, replicate=True).pool
+    found = propose(
+        turnable(model.posterior), SimpleRegret(), 1, domain=space, seed=definition.seed, replicate=True
+    ).pool
     _, told = place(space, model.trials)
     candidates = np.concatenate([space.snap(found), told[space.feasible(told)]])
     means = np.asarray(model.posterior(candidates).mean)
@@ -194,7 +200,7 @@ def _pool(
     model: Model, q: int, pending: Float[np.ndarray, "w d"], domain: Domain, seed: int
 ) -> Float[np.ndarray, "q d"]:
     """A pool by the study's acquisition function."""
-    settings, posterior = model.definition.settings, model.posterior
+    settings, posterior = model.definition.settings, turnable(model.posterior)
     if settings.acquisition == "balanced":
         return balanced_pool(posterior, q, pending, domain=domain, seed=seed).pool
     return propose(posterior, _integrand(settings, posterior), q, pending=pending, domain=domain, seed=seed).pool
