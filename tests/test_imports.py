@@ -11,15 +11,17 @@ SOURCE = Path(poolwise.__file__).parent
 EVERYWHERE = {"errors", "checks", "kept", "precision", "programs", "pytree", "quantile", "slices", "sobol", "version"}
 FACADE = "the public names"  # `import poolwise` itself; only the outermost rooms may use it
 
-# cli, adapters, plot, paper -> study -> space; study -> pool -> acquisition -> belief; study -> learning -> evidence
+# cli, adapters, plot, paper -> study -> space; study -> pool -> acquisition -> belief;
+# study -> straightening -> learning -> evidence -> belief
 ARROWS = {
     "__main__": {"cli"},
     "cli": {"paper", "adapters", "plot", FACADE},  # its commands call what is beside it
     "paper": {"plot", "study", FACADE},
     "adapters": {"study", FACADE},
     "plot": {"study"},
-    "study": {"space", "pool", "learning", "programs"},
+    "study": {"space", "pool", "straightening", "programs"},
     "pool": {"acquisition", "maximizers"},
+    "straightening": {"learning", "programs"},
     "learning": {"evidence", "maximizers"},
     "evidence": {"belief"},
     "acquisition": {"belief"},

@@ -10,7 +10,6 @@ import poolwise as pw
 from poolwise import learning
 from poolwise.belief.gaussian_process import padded_data
 from poolwise.evidence import Logs, bounds, log_evidence, log_posterior, product_distance
-from poolwise.learning import fit_warped
 
 KERNELS = [pw.Matern12, pw.Matern32, pw.Matern52, pw.SquaredExponential]
 rng = np.random.default_rng(0)
@@ -121,12 +120,12 @@ def test_warm_start_leads_to_the_same_optimum(learned):
 def test_a_warm_start_begins_where_the_fit_ended(learned):
     """All hyperparameters are read off a posterior, the variance of its trend too: else a warping seems to gain."""
     with jax.enable_x64(True):
-        problem = learning._problem(POINTS, OUTCOMES, pw.Matern52, None)
+        problem = learning.problem_of(POINTS, OUTCOMES, pw.Matern52, None)
         data = problem.data()
-        end = learning._highest(problem, data, learning._starts(problem, None, 0, False))
-        again = problem.climb(data, learning._begun(learning._starts(problem, learned, 0, False)[0]), 1)
+        end = learning.race(problem, data, learning.starts_of(problem, None, 0, False))
+        again = problem.climb(data, learning.begun(learning.starts_of(problem, learned, 0, False)[0]), 1)
 
-    assert learning._height(end) == pytest.approx(learning._height(again), abs=1e-6)
+    assert learning.height_of(end) == pytest.approx(learning.height_of(again), abs=1e-6)
 
 
 def test_same_arguments_same_fit(learned):
@@ -212,66 +211,35 @@ def test_a_warped_fit_predicts_what_a_plain_one_cannot(bent):
     assert np.abs(np.log([warp.low[1], warp.high[1]])).max() < 0.5
 
 
-def test_a_warping_must_gain_what_is_asked(bent):
-    """From a plain fit: found where it gains enough, None where it would have to gain more, or data are straight."""
-    X, y, plain = bent[0].X, bent[0].y, bent[0]
-    found = fit_warped(X, y, plain, gain=3.0)
-    gain = found.log_evidence - plain.log_evidence
-
-    assert found.log_evidence == pytest.approx(bent[1].log_evidence, abs=1.0)
-    assert gain > 3
-    assert fit_warped(X, y, plain, gain=gain + 10) is None
-    assert fit_warped(POINTS, OUTCOMES, pw.fit(POINTS, OUTCOMES), gain=3.0) is None
-
-
-def test_a_warping_is_tried_on_some_of_many_observations():
-    """With more than the scouts' number, the result is of all of them; known noise is kept."""
-    X = np.random.default_rng(7).random((300, 2))
-    y = on_a_log_axis(X) + 0.1 * np.random.default_rng(8).standard_normal(300)
-    found = fit_warped(X, y, pw.fit(X, y, noise=0.01), noise=0.01, gain=3.0)
-
-    assert 300 == len(found.y)
-    assert 0.01 == found.noise
-    assert found.process.kernel.warp.low[0] < 0.6
-
-
-def test_a_warping_that_begins_badly_is_not_gone_on_with(learned, monkeypatch):
-    """Straight data cost a few rounds, not a whole climb."""
-    rounds, climb = [], learning.Problem.climb
-    monkeypatch.setattr(learning.Problem, "climb", lambda *args: rounds.append(args[-1]) or climb(*args))
-
-    assert fit_warped(POINTS, OUTCOMES, learned, gain=3.0) is None
-    assert [1, learning.TRIAL - 1] == rounds
-
-
 def test_starts_race_and_the_leader_goes_on():
     """Four starts, then two, then one, which keeps what its climb has learned: as one climb after the other."""
     with jax.enable_x64(True):
-        problem = learning._problem(POINTS, OUTCOMES, pw.Matern52, None)
-        data, starts = problem.data(), learning._starts(problem, None, 0, warp=False)
-        four = [problem.climb(data, learning._begun(start), 4) for start in starts]
-        two = [problem.climb(data, state, 4) for state in sorted(four, key=learning._height)[2:]]
-        leader = max(two, key=learning._height)
+        problem = learning.problem_of(POINTS, OUTCOMES, pw.Matern52, None)
+        data, starts = problem.data(), learning.starts_of(problem, None, 0, warp=False)
+        four = [problem.climb(data, learning.begun(start), 4) for start in starts]
+        two = [problem.climb(data, state, 4) for state in sorted(four, key=learning.height_of)[2:]]
+        leader = max(two, key=learning.height_of)
         end = problem.climb(data, leader, 60)
-        raced = learning._highest(problem, data, starts)
-        alone = learning._highest(problem, data, starts[1:2])
-        same = problem.climb(data, learning._begun(starts[1]), 60)
+        raced = learning.race(problem, data, starts)
+        alone = learning.alone(problem, data, starts[1], 60)
+        same = problem.climb(data, learning.begun(starts[1]), 60)
 
     assert 8 == int(leader.rounds) < int(end.rounds) == int(raced.rounds)
-    np.testing.assert_allclose(learning._cube(raced), learning._cube(end), atol=1e-9)
-    assert learning._height(raced) == pytest.approx(learning._height(end), rel=1e-12)
-    np.testing.assert_allclose(learning._cube(alone), learning._cube(same), atol=1e-9)
+    np.testing.assert_allclose(learning.cube_of(raced), learning.cube_of(end), atol=1e-9)
+    assert learning.height_of(raced) == pytest.approx(learning.height_of(end), rel=1e-12)
+    np.testing.assert_allclose(learning.cube_of(alone), learning.cube_of(same), atol=1e-9)
 
 
 def test_a_warm_start_runs_no_race(learned, monkeypatch):
     """Its copies would end where it does, and cost as much again."""
     turns, race = [], learning._race
-    monkeypatch.setattr(learning, "_race", lambda *args, **kwargs: turns.append(args[2]) or race(*args, **kwargs))
+    monkeypatch.setattr(learning, "_race", lambda *args, **kwargs: turns.append(args[2][:, 1]) or race(*args, **kwargs))
 
     pw.fit(POINTS, OUTCOMES)
     pw.fit(POINTS, OUTCOMES, start=learned)
 
-    assert [0, len(learning.TURNS) - 1] == turns
+    assert learning.TURNS[:, 1].tolist() == turns[0].tolist()
+    assert [0] * (len(learning.TURNS) - 1) + [learning.ROUNDS] == turns[1].tolist()
 
 
 @pytest.mark.parametrize("noise", [None, 1e-3])
@@ -281,9 +249,9 @@ def test_rows_of_a_fit_change_nothing(noise, monkeypatch):
     X = rng.random((70, 2))
     y = np.sin(5 * X).sum(axis=1) + 0.03 * rng.standard_normal(70)
     own = pw.fit(X, y, noise=noise)
-    assert (96, 128) == (learning._rows(70), own.data.X.shape[0])
+    assert (96, 128) == (learning.rows_of(70), own.data.X.shape[0])
     monkeypatch.setattr(learning, "MIDDLE", 0)
-    assert 128 == learning._rows(70)
+    assert 128 == learning.rows_of(70)
     as_usual = pw.fit(X, y, noise=noise)
 
     np.testing.assert_allclose(own.process.kernel.lengthscale, as_usual.process.kernel.lengthscale, rtol=1e-6)

@@ -34,7 +34,7 @@ def test_a_study_from_8_to_256_meets_at_most_four_shapes_of_each_program():
     """Fit, warm from the round before, and propose; rounds that share a bucket are skipped but for its two ends."""
 
     def shapes(n):
-        return learning._rows(n), bucket(n)
+        return learning.rows_of(n), bucket(n)
 
     ends = [n for n in range(8, 257, 8) if shapes(n) != shapes(n + 8) or shapes(n) != shapes(n - 8) or n == 8]
     rng = np.random.default_rng(0)

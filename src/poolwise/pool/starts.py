@@ -14,7 +14,7 @@ from poolwise.belief.warp import Moved, straightened
 from poolwise.sobol import MOST_DIMENSIONS, sobol
 
 NEARBY = 0.05  # standard deviation, in edges of the cube, of points near the best observations,
-FEW = 2  # along about so many axes
+FEW = 2  # along all axes, or about so many
 
 
 def spread(count: int, d: int, seed: int) -> Float[np.ndarray, "c d"]:
@@ -66,7 +66,7 @@ def evenly(posterior: Posterior, points: Float[np.ndarray, "... d"]) -> Float[np
 def around_best(
     X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], count: int, seed: int, warp: Moved | None = None
 ) -> Float[np.ndarray, "c d"]:
-    """Points that differ from those of the best few outcomes along a few axes.
+    """Points that differ from those of the best few outcomes along all axes, or along a few, in turns.
 
     Where axes are badly scaled, a move along all of them at once goes too far along one.
     """
@@ -75,6 +75,7 @@ def around_best(
     rng, d = np.random.default_rng([seed, 1]), X.shape[1]
     few = rng.random((count, d)) < (FEW - 1) / d
     few[np.arange(count), rng.integers(d, size=count)] = True
+    few[(np.arange(count) // len(top)) % 2 == 0] = True
     near = top[np.arange(count) % len(top)] + np.where(few, NEARBY * rng.standard_normal((count, d)), 0.0)
     return np.clip(near if warp is None else warp.back(near), 0.0, 1.0)
 

@@ -32,9 +32,7 @@ from poolwise.study.warping import likely_power
 
 log = logging.getLogger(__name__)
 
-WORTHWHILE = (
-    2.0  # nats that a warping of outcomes must gain; so much an axis a rotation, twice that one of inputs
-)
+WORTHWHILE = 2.0  # nats that a warping of outcomes must gain; so much an axis a rotation, twice that one of inputs
 BOLD = 4  # after a failure, one trial of so many may be one that is not sure to succeed
 
 
