@@ -6,7 +6,9 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolwise import Float, InputError, Settings, Study
+from poolwise import Float, InputError, Int, Rotation, Settings, Study
+from poolwise.plot.record import belief_of
+from poolwise.plot.sensitivity import of_lengthscale
 from poolwise.study.scaling import Scale, scale_of
 from poolwise.study.warping import HIGHEST, LOWEST, likely_power, log_slope, unwarp, warp
 
@@ -137,6 +139,47 @@ def test_evidence_warps_a_badly_scaled_input(rate):
     assert warp.low[0] < 0.5
     assert np.sqrt(np.mean((mean - told) ** 2)) < 0.1
     assert all(1e-4 <= trial.params["rate"] <= 1 for trial in rate.ask(4))
+
+
+@pytest.fixture(scope="module")
+def ratio():
+    """Told trials of a loss of which hardly more than the ratio of two parameters matters, on logarithmic axes."""
+    space = {"rate": Float(1e-4, 1.0, log=True), "batch": Int(16, 1024, log=True), "x": Float(0, 1)}
+    study = Study(space=space, minimize="loss", seed=2)
+    for u in np.random.default_rng(3).random((48, 3)):
+        params = study.space.decode(u)
+        across = np.log10(params["rate"]) - np.log10(params["batch"])
+        study.add(params, float(np.cos(2.5 * across) + (params["x"] - 0.4) ** 2))
+    return study
+
+
+def test_evidence_turns_the_axes_of_what_matters_together(ratio):
+    """One axis of the model runs along the valley, and hardly matters; pools are asked for as ever."""
+    kernel = ratio.model().posterior.process.kernel
+    longest = kernel.warp.axes[:, int(np.argmax(kernel.lengthscale))]
+    asked = ratio.ask(4)
+
+    assert isinstance(kernel.warp, Rotation)
+    assert longest[0] * longest[1] > 0.2  # rate and batch grow together
+    assert 4 == len({tuple(trial.params.values()) for trial in asked})
+    assert all(16 <= trial.params["batch"] <= 1024 for trial in asked)
+
+
+def test_pictures_of_a_turned_model_are_by_the_axes_of_the_space(ratio, tmp_path):
+    """What matters together matters alike; nearness and slices are drawn."""
+    shares = of_lengthscale(belief_of(ratio, "importance"))
+
+    assert shares["rate"] > shares["x"] and shares["batch"] > shares["x"]
+    ratio.plot.slices().savefig(tmp_path / "slices.png", dpi=40)
+
+
+def test_axes_are_not_turned_where_warping_is_off(ratio):
+    off = Study(space=ratio.space, minimize="loss", settings=Settings(warp=False))
+    for trial in ratio.trials:
+        if trial.value is not None:
+            off.add(trial.params, trial.value)
+
+    assert off.model().posterior.process.kernel.warp is None
 
 
 def test_inputs_are_not_warped_without_evidence_or_where_warping_is_off(rate):
