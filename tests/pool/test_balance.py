@@ -17,6 +17,7 @@ from poolwise.pool.balance import (
     likely_better,
     many_hills,
     much_better,
+    rough,
     some_better,
 )
 from poolwise.pool.idle import idle_points
@@ -55,6 +56,17 @@ def test_long_lengthscales_are_climbed_by_improvement():
     assert better.spread == pytest.approx(np.std(y))
     climbed = pw.propose(long, better, 2, maximizer=CLIMBING, seed=1).pool
     assert np.array_equal(pw.balanced(long, 2, seed=1).pool, climbed)
+
+
+def test_what_is_rough_is_explored_by_expected_improvement_unless_it_is_known_to_be_noise():
+    X, y = np.array([[0.1, 0.2], [0.8, 0.5], [0.4, 0.9]]), np.array([0.0, 1.0, 0.5])
+    calm, belief = (pw.GaussianProcess(pw.Matern52(1.2, 2.0), noise=n).condition(X, y) for n in (0.39, 0.41))
+    better = pw.ExpectedImprovement(best_expected(belief))
+
+    assert [False, True] == [rough(calm), rough(belief)]
+    assert np.array_equal(pw.balanced(belief, 2).pool, part(belief, better, 2).pool)
+    climbed = pw.propose(belief, some_better(belief), 2, maximizer=CLIMBING).pool
+    assert np.array_equal(pw.balanced(belief, 2, known=True).pool, climbed)
 
 
 def test_known_lengthscales_are_believed_sooner():

@@ -5,6 +5,8 @@ how much better they may be. Where hyperparameters are known, and were not learn
 bound; half of them later on, and the others, which count the first as pending, go by the knowledge gradient: what a
 right belief recommends is right.
 
+So they do where much of what was learned is noise: a rough function has no hill that one could climb.
+
 Where lengthscales are longer the pool climbs the hill that is known, by probability of improvement over the best
 expected outcome: how likely it is better. Points that add nothing to either are chosen by the logarithm of expected
 improvement.
@@ -39,6 +41,7 @@ from poolwise.pool.proposal import Proposal, busy, chosen_otherwise, otherwise_a
 
 SHORT = 0.2  # lengthscales below this many diagonals of the cube, so that it can hold many hills;
 SHORT_IF_KNOWN = 0.3  # and where they are known, not learned
+ROUGH = 0.1  # learned noise beyond this share of the amplitude, both as variances: more roughness than hill
 SEARCH = 20  # observations for each dimension that look for hills, where hyperparameters are known;
 LOOKING = 2  # after that, one point of so many
 PLACES = 64  # maxima of drawn functions that may be recommended in the end, for the knowledge gradient,
@@ -60,8 +63,8 @@ def balanced(  # noqa: PLR0913
 ) -> Proposal:
     """Choose q points that explore or climb, as lengthscales say. It is what a `Study` does.
 
-    Where there may be `many_hills` they go by `ExpectedImprovement`, otherwise by `ProbabilityOfImprovement`, both
-    over the best expected outcome. `known` says that hyperparameters are known, and were not learned from these
+    Where there may be `many_hills`, or what was learned is `rough`, they go by `ExpectedImprovement`, otherwise by
+    `ProbabilityOfImprovement`, both over the best expected outcome. `known` says that hyperparameters are known, and were not learned from these
     observations: then many hills are looked for by `UpperConfidenceBound`, and after 20 observations for each dimension
     half of the points go by `KnowledgeGradient`. `value` is the expected best outcome of the pool, and what its points
     contribute is in that unit.
@@ -95,7 +98,7 @@ def balanced_pool(  # noqa: PLR0913
         found = balanced_pool(turnable(straight(posterior)), q, waiting, domain=None, seed=seed, known=known)
         return Found(warp.back(found.pool), found.evaluations)
     options: dict[str, Any] = {"domain": ground, "seed": seed}
-    if not many_hills(posterior, known=known):
+    if not many_hills(posterior, known=known) and (known or not rough(posterior)):
         return busy(posterior, some_better(posterior), q, pending, maximizer=CLIMBING, **options)[0]
     if known:
         return _exploring(posterior, q, pending, **options)
@@ -136,6 +139,11 @@ def many_hills(posterior: Posterior, *, known: bool = False) -> bool:
     lengths = np.broadcast_to(np.asarray(posterior.process.kernel.lengthscale), (posterior.dimension,))
     short = SHORT_IF_KNOWN if known else SHORT
     return bool(np.exp(np.mean(np.log(lengths))) < short * np.sqrt(len(lengths)))
+
+
+def rough(posterior: Posterior) -> bool:
+    """Whether noise is a good part of what the belief sees."""
+    return float(np.mean(posterior.noise)) > ROUGH * float(posterior.process.kernel.amplitude) ** 2
 
 
 def some_better(posterior: Posterior) -> ProbabilityOfImprovement:
