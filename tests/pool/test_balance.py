@@ -81,17 +81,17 @@ def test_known_lengthscales_are_believed_sooner():
 
 def test_points_that_add_nothing_to_the_climb_are_chosen_by_expected_improvement(caplog):
     """The best outcome is known and in the corner: one point beside it is as likely to be better as many are."""
-    X = np.concatenate([np.random.default_rng(0).random((8, 2)), [[1.0, 1.0]]])
+    X = np.concatenate([np.random.default_rng(3).random((8, 2)), [[1.0, 1.0]]])
     known = pw.GaussianProcess(pw.Matern52(0.8), noise=1e-4).condition(X, 3 * X.sum(axis=1))
 
-    pool = pw.balanced(known, 4).pool
+    pool = pw.balanced(known, 6).pool
 
-    alone = searched(known, some_better(known), 4, np.zeros((0, 2)), domain=None, maximizer=CLIMBING, seed=0).pool
+    alone = searched(known, some_better(known), 6, np.zeros((0, 2)), domain=None, maximizer=CLIMBING, seed=0).pool
     with jax.enable_x64(True):
         idle = idle_points(some_better(known), judge(some_better(known), known, alone, np.zeros((0, 2))))
     assert 0 < idle.sum()
     assert np.array_equal(pool[: (~idle).sum()], alone[~idle])
-    assert not np.array_equal(pool, alone)
+    assert np.subtract(*(pw.expectation(much_better(known), known, each).value for each in (pool, alone))) > 1e-3
     assert not caplog.records  # nobody asked for that integrand, so nothing is said
 
 

@@ -37,6 +37,29 @@ def test_near_best_is_near_the_best():
     assert (points >= 0).all() and (points <= 1).all()
 
 
+def test_half_of_the_points_near_the_best_differ_along_few_axes():
+    """All axes at first, then few, at least one; and where the best is a corner, none of those is that corner again."""
+    X = np.concatenate([RNG.random((7, 5)), np.ones((1, 5))])
+    posterior = pw.GaussianProcess(pw.Matern52(0.5), noise=1e-3).condition(X, X.sum(axis=1))
+    points = near_best(posterior, 4 * 50, seed=0).reshape(50, 2, 2, 5)  # all or few; the best two
+    moved = points[:, :, 0] != 1.0
+
+    assert moved[:, 1].any(axis=1).all()
+    assert 1.5 < moved[:, 1].sum(axis=1).mean() < 2.5
+    assert moved[:, 0].sum(axis=1).mean() > 2.0  # the other half of their moves is out of the cube, and clipped
+
+
+def test_few_axes_are_those_of_the_belief():
+    """Where the belief turns its axes, points move along these, and not along those of the cube."""
+    turn = pw.Rotation(np.linalg.qr(RNG.standard_normal((5, 5)))[0])
+    X = 0.3 + 0.4 * RNG.random((8, 5))
+    posterior = pw.GaussianProcess(pw.Matern52(0.5, warp=turn), noise=1e-3).condition(X, X.sum(axis=1))
+    points = near_best(posterior, 4 * 50, seed=0).reshape(50, 2, 2, 5)[:, 1, 0]
+    moves = turn(points) - turn(X[[np.argmax(X.sum(axis=1))]])
+
+    assert (np.abs(moves) > 1e-9).sum(axis=1).mean() < 2.5
+
+
 def test_marginal_pools_follow_the_values():
     """Points are drawn in proportion to their value above the lowest, none twice in a pool."""
     points, values = RNG.random((50, 2)), np.zeros(50)

@@ -64,10 +64,10 @@ def balanced(  # noqa: PLR0913
     """Choose q points that explore or climb, as lengthscales say. It is what a `Study` does.
 
     Where there may be `many_hills`, or what was learned is `rough`, they go by `ExpectedImprovement`, otherwise by
-    `ProbabilityOfImprovement`, both over the best expected outcome. `known` says that hyperparameters are known, and were not learned from these
-    observations: then many hills are looked for by `UpperConfidenceBound`, and after 20 observations for each dimension
-    half of the points go by `KnowledgeGradient`. `value` is the expected best outcome of the pool, and what its points
-    contribute is in that unit.
+    `ProbabilityOfImprovement`, both over the best expected outcome. `known` says that hyperparameters are known, and
+    were not learned from these observations: then many hills are looked for by `UpperConfidenceBound`, and after 20
+    observations for each dimension half of the points go by `KnowledgeGradient`. `value` is the expected best outcome
+    of the pool, and what its points contribute is in that unit.
     """
     began = time.perf_counter()
     checks.kind("posterior", posterior, Posterior, "give what fit(X, y) or GaussianProcess(...).condition returns.")

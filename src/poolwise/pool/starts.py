@@ -71,12 +71,15 @@ def around_best(
     Where axes are badly scaled, a move along all of them at once goes too far along one.
     """
     best: Any = X[np.argsort(-y, kind="stable")[: max(1, min(8, len(y) // 4))]]
-    top: Any = straightened(best, warp)
-    rng, d = np.random.default_rng([seed, 1]), X.shape[1]
+    rng, d, turns = np.random.default_rng([seed, 1]), X.shape[1], np.arange(count)
+    top: Any = np.asarray(straightened(best, warp))[turns % len(best)]
+    moves, whole = NEARBY * rng.standard_normal((count, d)), (turns // len(best)) % 2 == 0
     few = rng.random((count, d)) < (FEW - 1) / d
-    few[np.arange(count), rng.integers(d, size=count)] = True
-    few[(np.arange(count) // len(top)) % 2 == 0] = True
-    near = top[np.arange(count) % len(top)] + np.where(few, NEARBY * rng.standard_normal((count, d)), 0.0)
+    few[turns, rng.integers(d, size=count)] = True
+    if warp is None or warp.keeps_cube:  # out of the cube and clipped, a move along one axis would lead nowhere
+        inward = np.where((top + moves < 0) | (top + moves > 1), -moves, moves)
+        moves = np.where(whole[:, None], moves, inward)
+    near = top + np.where(whole[:, None] | few, moves, 0.0)
     return np.clip(near if warp is None else warp.back(near), 0.0, 1.0)
 
 
