@@ -183,34 +183,6 @@ def test_distances_by_products_are_those_by_differences():
     np.testing.assert_array_equal(np.zeros(60), np.diagonal(s))
 
 
-def on_a_log_axis(points):
-    """A path whose first axis should have been given on a log scale, from 1e-3 to 1."""
-    straight = np.stack([1 + np.log10(1e-3 + (1 - 1e-3) * points[:, 0]) / 3, points[:, 1]], axis=1)
-    return np.asarray(
-        pw.sample_paths(pw.GaussianProcess(pw.Matern52([0.25, 0.6])), 1, features=4096, seed=4)(straight)[0]
-    )
-
-
-@pytest.fixture(scope="module")
-def bent():
-    """A plain fit and a warped one of such a path."""
-    X = np.random.default_rng(7).random((60, 2))
-    return pw.fit(X, on_a_log_axis(X)), pw.fit(X, on_a_log_axis(X), warp=True)
-
-
-def test_a_warped_fit_predicts_what_a_plain_one_cannot(bent):
-    """Half the error of a plain fit near the end where outcomes change quickly; the straight axis stays straight."""
-    new = np.random.default_rng(6).random((200, 2)) * [0.2, 1.0]
-    truth = on_a_log_axis(new)
-    plain, warped = (np.sqrt(np.mean((np.asarray(belief(new).mean) - truth) ** 2)) for belief in bent)
-    warp = bent[1].process.kernel.warp
-
-    assert bent[0].process.kernel.warp is None
-    assert warped < 0.5 * plain
-    assert warp.low[0] < 0.6
-    assert np.abs(np.log([warp.low[1], warp.high[1]])).max() < 0.5
-
-
 def test_starts_race_and_the_leader_goes_on():
     """Four starts, then two, then one, which keeps what its climb has learned: as one climb after the other."""
     with jax.enable_x64(True):
