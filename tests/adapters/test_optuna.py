@@ -26,7 +26,7 @@ from poolwise.adapters.optuna_space import chebyshev, distribution_of, finite, f
 from poolwise.errors import InputError
 from poolwise.space.parameters import Choice, Float, Int
 from poolwise.space.space import Space
-from poolwise.study.definition import Definition
+from poolwise.study.definition import Definition, Settings
 from poolwise.study.errors import ConflictError
 from poolwise.study.model import learn
 from poolwise.study.study import Study
@@ -324,7 +324,8 @@ def test_a_margin_is_what_the_model_predicts():
     space = Space({"x0": Float(0, 1), "x1": Float(0, 1)})
     U = space.sample(20, seed=1)
     rows = zip(space.decode_many(U), 3 * np.cos(6 * U.sum(axis=1)) + 1, strict=True)
-    model = learn(Definition(space, "margin", "maximize"), [Trial(0, row, "told", MOMENT, float(y)) for row, y in rows])
+    plain = Definition(space, "margin", "maximize", settings=Settings(warp=False))  # as margins are learned
+    model = learn(plain, [Trial(0, row, "told", MOMENT, float(y)) for row, y in rows])
     at = space.sample(50, seed=2)
     mean, deviation = model.at(at)
 
