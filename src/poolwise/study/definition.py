@@ -36,8 +36,8 @@ class Settings:
     `UpperConfidenceBound`), "mean", or "fill" for pools that fill the space evenly and ask no model. `model_trials` is
     how many told trials the model takes at most: with more it takes the best, the latest and a spread of the others.
     `expired` says what becomes of a trial whose lease has run out: "ask" hands it out again, "fail" fails it. `warp`
-    lets the model warp outcomes by a power, and inputs, where the evidence says so; improvement then counts on the
-    warped scale of outcomes.
+    lets the model warp outcomes by a power, and warp or turn inputs, where the evidence says so; improvement then
+    counts on the warped scale of outcomes.
     """
 
     acquisition: str = "balanced"
