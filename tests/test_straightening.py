@@ -125,14 +125,15 @@ def test_a_rotation_that_begins_badly_is_not_gone_on_with(learned, monkeypatch):
     assert [1, straightening.TRIAL] == rounds
 
 
-def test_a_rotation_is_tried_on_some_of_many_observations():
-    """With more than the scouts' number, the result is of all of them; known noise is kept."""
+@pytest.mark.parametrize("noise", [0.01, np.full(300, 0.01)], ids=["one", "each"])
+def test_a_rotation_is_tried_on_some_of_many_observations(noise):
+    """With more than the scouts' number, the result is of all of them; known noise, one or for each, is kept."""
     X = np.random.default_rng(7).random((300, 2))
     y = across(X) + 0.1 * np.random.default_rng(8).standard_normal(300)
-    found = fit_rotated(X, y, pw.fit(X, y, noise=0.01), noise=0.01, gain=4.0)
+    found = fit_rotated(X, y, pw.fit(X, y, noise=noise), noise=noise, gain=4.0)
 
     assert 300 == len(found.y)
-    assert 0.01 == found.noise
+    np.testing.assert_array_equal(noise, found.noise)
     assert abs(found.process.kernel.warp.axes[:, 1] @ AXES[:, 0]) > np.cos(0.1)
 
 
