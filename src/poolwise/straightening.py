@@ -114,7 +114,6 @@ def _in_cube(logs: Float[np.ndarray, " t"], d: int) -> Float[np.ndarray, " t"]:
 def _axes(posterior: Posterior) -> tuple[Float[np.ndarray, "d d"], Float[np.ndarray, " d"]]:
     """Directions from the flattest to the steepest of the posterior mean at the data, and how steep they are."""
     slopes = np.nan_to_num(np.asarray(_slopes(turnable(posterior)))[np.asarray(posterior.data.live)])
-    slopes = slopes / (np.abs(slopes).max() or 1.0)  # so that their squares are numbers, whatever the unit
     steepness, axes = np.linalg.eigh(slopes.T @ slopes)
     return axes, steepness
 

@@ -9,6 +9,7 @@ import pytest
 from poolwise.belief.gaussian_process import GaussianProcess
 from poolwise.belief.kernel import Matern52
 from poolwise.belief.learned_trend import trend_variance, with_learned_trend
+from poolwise.belief.rotation import Rotation
 from poolwise.belief.warp import Warp
 from poolwise.errors import InputError, MissingExtra
 from poolwise.plot.calibration import WIDE, leave_one_out
@@ -254,3 +255,19 @@ def test_trials_are_near_as_the_belief_measures_distances(study):
 
     assert near(belief.X, warp) == pytest.approx(near(np.asarray(warp(belief.X))))
     assert near(belief.X, warp) != pytest.approx(near(belief.X))
+
+
+def test_a_free_parameter_makes_no_trial_far(study):
+    """Also where the belief turns its axes, so that a move along one of the space is one along several."""
+    belief = belief_of(study, "slices")
+    d, column = belief.X.shape[1], study.space.columns["lr"]
+    turn = Rotation(np.linalg.qr(np.random.default_rng(0).standard_normal((d, d)))[0])
+    process = GaussianProcess(Matern52(np.full(d, 0.4), warp=turn), noise=1e-2)
+    turned = dataclasses.replace(belief.model, posterior=process.condition(belief.X, belief.values))
+    elsewhere = belief.X.copy()
+    elsewhere[:, column] = 0.9
+    for each in (belief, dataclasses.replace(belief, model=turned)):
+        near = each.nearness(belief.X, belief.X[0], ["lr"])
+
+        assert near == pytest.approx(each.nearness(elsewhere, belief.X[0], ["lr"]))
+        assert near.min() < 0.5 < near.max()
