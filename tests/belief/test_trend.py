@@ -13,7 +13,7 @@ from poolwise.belief.gaussian_process import precision, straight
 from poolwise.belief.learned_trend import trend_variance, with_learned_trend
 from poolwise.pool.ascent import max_objective
 from poolwise.pool.field import field_of
-from poolwise.pool.proposal import _searchable
+from poolwise.pool.searching import _searchable
 
 rng = np.random.default_rng(1)
 TREND = pw.Trend(constant=0.7, slope=[0.5, -1.0], curve=[-2.0, 0.8])

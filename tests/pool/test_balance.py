@@ -22,7 +22,7 @@ from poolwise.pool.balance import (
 )
 from poolwise.pool.idle import idle_points
 from poolwise.pool.judge import judge
-from poolwise.pool.proposal import searched
+from poolwise.pool.searching import searched
 
 part = functools.partial(pw.propose, maximizer=EFFORT)
 

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 import poolwise as pw
-from poolwise.pool.proposal import acquisition_starts
+from poolwise.pool.searching import acquisition_starts
 from poolwise.pool.starts import boltzmann, candidate_sets, marginal_pools, near_best, spread, with_room
 
 RNG = np.random.default_rng(5)

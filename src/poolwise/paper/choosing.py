@@ -22,7 +22,7 @@ from poolwise.paper.rivals import STRATEGIES
 from poolwise.paper.screening import best_pools
 from poolwise.paper.settings import Setup
 from poolwise.pool.ascent import general_objective, max_objective
-from poolwise.pool.proposal import acquisition_starts
+from poolwise.pool.searching import acquisition_starts
 from poolwise.pool.starts import marginal_pools, near_best, spread
 
 JUDGES = 2**12  # base samples that no search sees: what values are reported on

@@ -23,7 +23,7 @@ from poolwise.paper.meeting import side_by_side
 from poolwise.paper.screening import best_pools_of_all
 from poolwise.paper.settings import Setup
 from poolwise.pool.idle import IMPROVEMENTS
-from poolwise.pool.proposal import STARTS
+from poolwise.pool.searching import STARTS
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from poolwise.pool.ascent import RACE, SAMPLED, Ascent, Beginning, Found, _advan
 from poolwise.pool.idle import IMPROVEMENTS, idle_points, incumbent
 from poolwise.pool.joint import GeneralObjective
 from poolwise.pool.judge import FRESH, FRESH_SEED, Judged, _judge_max
-from poolwise.pool.proposal import _distinct
+from poolwise.pool.searching import _distinct
 from poolwise.pool.starts import Room, around_best, candidate_sets
 
 

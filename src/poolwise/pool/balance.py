@@ -37,7 +37,8 @@ from poolwise.checks import Numbers
 from poolwise.pool.ascent import Ascent, Found
 from poolwise.pool.domain import Domain, ground_of
 from poolwise.pool.draws import path_maxima
-from poolwise.pool.proposal import Proposal, busy, chosen_otherwise, otherwise_ahead, searched
+from poolwise.pool.proposal import Proposal, chosen_otherwise, otherwise_ahead
+from poolwise.pool.searching import busy, searched
 
 SHORT = 0.2  # lengthscales below this many diagonals of the cube, so that it can hold many hills;
 SHORT_IF_KNOWN = 0.3  # and where they are known, not learned

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from poolwise import checks
 from poolwise.acquisition.expectation import as_pytree, check_integrand
-from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement, SimpleRegret
-from poolwise.acquisition.log_space import LogExpectedImprovement
-from poolwise.belief.gaussian_process import GaussianProcess, Posterior, with_mean
+from poolwise.acquisition.integrand import MaxType, SimpleRegret
+from poolwise.belief.gaussian_process import Posterior
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.maximizers.climb import Budget, Maximizer
-from poolwise.pool.ascent import Ascent, Found, Limit, general_objective, max_objective, search
-from poolwise.pool.domain import APART, Domain, Rules, ground_of
-from poolwise.pool.idle import IMPROVEMENTS, idle_points, reseated
-from poolwise.pool.judge import Judged, best_random, judge, judge_ahead
-from poolwise.pool.picks import search_domain
-from poolwise.pool.starts import evenly, marginal_pools, near_best, spread
+from poolwise.pool.ascent import Ascent
+from poolwise.pool.domain import Domain, ground_of
+from poolwise.pool.idle import IMPROVEMENTS
+from poolwise.pool.judge import best_random, judge, judge_ahead
+from poolwise.pool.searching import busy
 
 log = logging.getLogger(__name__)
-
-STARTS = 32  # pools that other maximizers start from, as in the paper
-NOISE_FLOOR = 1e-6  # relative to the kernel's variance: with less noise the inverse is too coarse to search with
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,65 +120,6 @@ def propose(  # noqa: PLR0913
     )
 
 
-def busy(  # noqa: PLR0913
-    posterior: Posterior,
-    integrand: Any,
-    q: int,
-    pending: Float[np.ndarray, "w d"],
-    *,
-    maximizer: Ascent | Maximizer,
-    limit: Budget = Budget(),  # noqa: B008
-    **options: Any,
-) -> tuple[Found, Judged | None]:
-    """The pool of `propose`, and what it is worth if that is known.
-
-    Points that add nothing are chosen again, where no limit is set. `options` are those of `searched`.
-    """
-    search: Callable[..., Found] = functools.partial(searched, posterior, **options)
-    with jax.enable_x64(True):
-        worth = as_pytree(integrand)
-        judge_ahead(worth, posterior, q, pending)
-        found = search(worth, q, pending, maximizer=maximizer, limit=limit)
-        judged = judge(worth, posterior, found.pool, pending)
-        idle = idle_points(worth, judged)
-        if idle.any() and isinstance(maximizer, Ascent) and limit == Budget():
-            logs = LogExpectedImprovement(worth.threshold, float(posterior.process.kernel.amplitude))
-            picks = functools.partial(search, logs, maximizer=dataclasses.replace(maximizer, polish=0))
-            return reseated(found, idle, pending, picks, posterior, whole=options["domain"] is None), None
-        return found, judged
-
-
-def searched(  # noqa: PLR0913
-    posterior: Posterior,
-    integrand: Any,
-    q: int,
-    pending: Float[np.ndarray, "w d"],
-    *,
-    domain: Domain | None,
-    maximizer: Ascent | Maximizer,
-    seed: int,
-    limit: Budget = Budget(),  # noqa: B008
-    began: float = 0.0,
-    replicate: bool = False,
-    picks: int | None = None,
-) -> Found:
-    """The pool of `propose`, not judged. Points differ, unless they may be replicates; the clock runs from `began`.
-
-    Of greedy picks on the whole cube only the first `picks` may be wanted.
-    """
-    bound = Limit(None if limit.seconds is None else began + limit.seconds, limit.evaluations)
-    with jax.enable_x64(True):
-        belief, worth = _searchable(posterior), _climbable(as_pytree(integrand))
-        if domain is not None and isinstance(maximizer, Ascent):
-            rules = Rules(domain, seed, replicate)
-            return search_domain(maximizer, belief, worth, q, pending, rules=rules, limit=bound)
-        if isinstance(maximizer, Ascent):
-            found = search(maximizer, belief, worth, q, pending, seed=seed, limit=bound, picks=picks)
-        else:
-            found = _climb(maximizer, belief, worth, q, pending, limit=limit, seed=seed)
-        return _distinct(found, pending, seed, replicate)
-
-
 def chosen_otherwise(  # noqa: PLR0913
     posterior: Posterior,
     pool: Float[np.ndarray, "q d"],
@@ -241,77 +174,3 @@ def _pending(posterior: Posterior, pending: Numbers | None) -> Float[np.ndarray,
     if pending is None or np.size(pending) == 0:
         return np.zeros((0, posterior.dimension))
     return np.asarray(checks.matrix("pending", pending, columns=posterior.dimension))
-
-
-def _searchable(posterior: Posterior) -> Posterior:
-    """The posterior itself, or with a little more noise where its inverse would lose the digits a search needs."""
-    process = posterior.process
-    floor = NOISE_FLOOR * float(process.kernel.amplitude) ** 2
-    if float(np.min(posterior.noise)) >= floor:
-        return posterior
-    lifted = np.maximum(posterior.noise, floor)
-    higher = GaussianProcess(process.kernel, lifted, process.mean).condition(posterior.X, posterior.y)
-    return higher if posterior.doubt is None else with_mean(higher, process.mean, posterior.doubt.factor)
-
-
-def _climbable(integrand: Any) -> Any:
-    """The integrand itself; a step, which has no slope, is searched in its soft form and judged as it is."""
-    if isinstance(integrand, ProbabilityOfImprovement) and integrand.temperature is None:
-        return ProbabilityOfImprovement(integrand.threshold, spread=integrand.spread)
-    return integrand
-
-
-def _climb(  # noqa: PLR0913
-    maximizer: Maximizer,
-    posterior: Posterior,
-    integrand: Any,
-    q: int,
-    pending: Float[np.ndarray, "w d"],
-    *,
-    limit: Budget,
-    seed: int,
-) -> Found:
-    """Search with a maximizer that knows nothing but a function on the cube."""
-    starts = acquisition_starts(posterior, integrand, q, pending, seed=seed)
-    if isinstance(integrand, MaxType):
-        objective: Any = max_objective(posterior, integrand, q, pending, samples=1024, seed=seed)[0]
-    else:
-        objective = general_objective(posterior, integrand, q, pending, samples=256, seed=seed)
-    climb = maximizer(objective, starts.reshape(len(starts), -1), limit, seed=seed)
-    return Found(climb.best.reshape(q, -1), climb.evaluations)
-
-
-def acquisition_starts(
-    posterior: Posterior, integrand: Any, q: int, pending: Float[np.ndarray, "w d"], *, seed: int
-) -> Float[np.ndarray, "r q d"]:
-    """Pools sampled from the acquisition function: points in proportion to their own value, as in the paper."""
-    points = np.concatenate(
-        [evenly(posterior, spread(2**10, posterior.dimension, seed)), near_best(posterior, 64, seed)]
-    )
-    if isinstance(integrand, MaxType):
-        objective: Any = max_objective(posterior, integrand, 1, pending, samples=128, seed=seed)[0]
-    else:
-        objective = general_objective(posterior, integrand, 1, pending, samples=32, seed=seed)
-    return marginal_pools(points, np.asarray(_values(objective, jnp.asarray(points))), q, STARTS, seed)
-
-
-@jax.jit
-def _values(objective: Any, flat: Float[Array, "r p"]) -> Float[Array, " r"]:
-    return objective(flat)
-
-
-def _distinct(found: Found, pending: Float[np.ndarray, "w d"], seed: int, replicate: bool) -> Found:
-    """The pool, with any point that is not finite or stands on another replaced by one that fills the space."""
-    if replicate:
-        return found
-    pool = np.array(found.pool)
-    spare: Iterator[Any] = iter(())
-    for i in range(len(pool)):
-        others = np.concatenate([pending, pool[:i]])
-        while not np.isfinite(pool[i]).all() or (np.abs(others - pool[i]).max(axis=1, initial=0.0) < APART).any():
-            log.info("propose: point %d stood on another or was not finite; replaced by one that fills the space", i)
-            if (fresh := next(spare, None)) is None:
-                spare = iter(spread(4 * len(pool) + len(pending), pool.shape[1], seed + 1))
-                fresh = next(spare)
-            pool[i] = fresh
-    return Found(pool, found.evaluations)
