@@ -95,6 +95,23 @@ def test_points_that_add_nothing_to_the_climb_are_chosen_by_expected_improvement
     assert not caplog.records  # nobody asked for that integrand, so nothing is said
 
 
+@pytest.mark.parametrize("waiting", [[], [[0.7, 0.3]]])
+def test_where_a_point_is_sure_to_improve_the_pool_improves_most(waiting):
+    """A wide bowl whose top is far above all observations; a pending point there makes any pool sure."""
+    X = np.random.default_rng(0).random((8, 2)) / 3
+    belief = pw.GaussianProcess(pw.Matern52(2.0, 3.0), noise=1e-4).condition(
+        X, -10 * ((X - [0.7, 0.3]) ** 2).sum(axis=1)
+    )
+    better, likely = pw.ExpectedImprovement(best_expected(belief)), some_better(belief)
+
+    pool = pw.balanced(belief, 3, pending=waiting).pool
+
+    assert np.array_equal(pool, part(belief, better, 3, pending=waiting).pool)
+    climbed = pw.propose(belief, likely, 3, pending=waiting, maximizer=CLIMBING).pool
+    best = [pw.expectation(pw.SimpleRegret(), belief, each, samples=2**13).value for each in (pool, climbed)]
+    assert best[0] > best[1]
+
+
 def test_known_hills_are_looked_for_first_and_then_learned():
     """All by the bound until there are twenty observations for each dimension, then half of them by knowledge."""
     X = np.random.default_rng(0).random((SEARCH + 1, 1))

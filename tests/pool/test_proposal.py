@@ -176,12 +176,16 @@ def test_points_that_add_nothing_go_where_something_may_be():
         (pw.ExpectedImprovement(0.0), 0.9, [True, True, False]),
         (pw.ExpectedImprovement(0.0), 0.995, [True, True, False]),
         (pw.ProbabilityOfImprovement(0.0), 0.9, [True, False, False]),
-        (pw.ProbabilityOfImprovement(0.0), 0.995, [False, False, False]),
+        (pw.ProbabilityOfImprovement(0.0), 0.991, [False, False, False]),
+        (pw.ProbabilityOfImprovement(0.0), 0.995, [True, True, False]),
         (pw.SimpleRegret(), 0.9, [False, False, False]),
     ],
 )
 def test_who_is_idle(goal, value, idle):
-    """What a point adds counts beside the value, of a probability beside what is left; a sure one has nobody idle."""
+    """What a point adds counts beside the value, of a probability beside what is left.
+
+    Where it is sure nobody is idle, unless pending points alone make it so, as the last of them do.
+    """
     gains = np.array([0.0, 2e-4, 2e-3])
 
     assert idle == idle_points(goal, Judged(Estimate(value, 0.0), gains, gains)).tolist()

@@ -8,8 +8,8 @@ right belief recommends is right.
 So they do where much of what was learned is noise: a rough function has no hill that one could climb.
 
 Where lengthscales are longer the pool climbs the hill that is known, by probability of improvement over the best
-expected outcome: how likely it is better. Points that add nothing to either are chosen by the logarithm of expected
-improvement.
+expected outcome: how likely it is better. Where one point alone is sure to be, it asks how much better instead. Points
+that add nothing to either are chosen by the logarithm of expected improvement.
 
 Learned lengthscales must be shorter than known ones to say so: observations that crowd around a top, or outcomes that
 are warped, make them short where there is one hill.
@@ -37,8 +37,9 @@ from poolwise.checks import Numbers
 from poolwise.pool.ascent import Ascent, Found
 from poolwise.pool.domain import Domain, ground_of
 from poolwise.pool.draws import path_maxima
+from poolwise.pool.idle import surely
 from poolwise.pool.proposal import Proposal, chosen_otherwise, otherwise_ahead
-from poolwise.pool.searching import busy, searched
+from poolwise.pool.searching import busy, searched, seen, with_work
 
 SHORT = 0.2  # lengthscales below this many diagonals of the cube, so that it can hold many hills;
 SHORT_IF_KNOWN = 0.3  # and where they are known, not learned
@@ -65,10 +66,11 @@ def balanced(  # noqa: PLR0913
     """Choose q points that explore or climb, as lengthscales say. It is what a `Study` does.
 
     Where there may be `many_hills`, or what was learned is `rough`, they go by `ExpectedImprovement`, otherwise by
-    `ProbabilityOfImprovement`, both over the best expected outcome. `known` says that hyperparameters are known, and
-    were not learned from these observations: then many hills are looked for by `UpperConfidenceBound`, and after 20
-    observations for each dimension half of the points go by `KnowledgeGradient`. `value` is the expected best outcome
-    of the pool, and what its points contribute is in that unit.
+    `ProbabilityOfImprovement`, unless one point alone, or pending ones, are sure to improve; both are over the best
+    expected outcome. `known` says that hyperparameters are known, and were not learned from these observations: then
+    many hills are looked for by `UpperConfidenceBound`, and after 20 observations for each dimension half of the points
+    go by `KnowledgeGradient`. `value` is the expected best outcome of the pool, and what its points contribute is in
+    that unit.
     """
     began = time.perf_counter()
     checks.kind("posterior", posterior, Posterior, "give what fit(X, y) or GaussianProcess(...).condition returns.")
@@ -100,9 +102,24 @@ def balanced_pool(  # noqa: PLR0913
         return Found(warp.back(found.pool), found.evaluations)
     options: dict[str, Any] = {"domain": ground, "seed": seed}
     if not many_hills(posterior, known=known) and (known or not rough(posterior)):
-        return busy(posterior, some_better(posterior), q, pending, maximizer=CLIMBING, **options)[0]
+        return _climbing(posterior, q, pending, **options)
     if known:
         return _exploring(posterior, q, pending, **options)
+    return _improving(posterior, q, pending, **options)
+
+
+def _climbing(posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"], **options: Any) -> Found:
+    """The pool that most likely improves; where its first point alone is sure to, the pool that improves most."""
+    better = some_better(posterior)
+    found, judged = seen(posterior, better, q, pending, maximizer=CLIMBING, **options)
+    if surely(judged):
+        other = _improving(posterior, q, pending, **options)
+        return Found(other.pool, found.evaluations + other.evaluations)
+    return with_work(posterior, better, found, judged, pending, maximizer=CLIMBING, **options)
+
+
+def _improving(posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"], **options: Any) -> Found:
+    """The pool that is expected to improve most."""
     return busy(posterior, ExpectedImprovement(best_expected(posterior)), q, pending, maximizer=EFFORT, **options)[0]
 
 

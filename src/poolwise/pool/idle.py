@@ -32,9 +32,15 @@ def idle_points(integrand: Any, judged: Judged) -> Bool[np.ndarray, "*t q"]:
     if not isinstance(integrand, IMPROVEMENTS):
         return np.zeros(gains.shape, bool)
     if isinstance(integrand, ProbabilityOfImprovement):
-        left = np.where(value < SURE, 1.0 - value, gains[..., :1] >= SURE)
+        left = np.where(value < SURE, 1.0 - value, surely(judged)[..., None])
         return (gains <= IDLE * value * left) & (left > 0)
     return np.asarray(gains <= IDLE * value)
+
+
+def surely(judged: Judged) -> Bool[np.ndarray, "*t"]:
+    """Whether the first point of a pool, with pending ones, makes a probability of improvement all but one."""
+    others = np.asarray(judged.gains)[..., 1:].sum(axis=-1)
+    return np.asarray(np.asarray(judged.estimate.value) - others >= SURE)
 
 
 def reseated(  # noqa: PLR0913
