@@ -7,9 +7,9 @@ right belief recommends is right.
 
 So they do where much of what was learned is noise: a rough function has no hill that one could climb.
 
-Where lengthscales are longer the pool climbs the hill that is known, by probability of improvement over the best
-expected outcome: how likely it is better. Where one point alone is sure to be, it asks how much better instead. Points
-that add nothing to either are chosen by the logarithm of expected improvement.
+Where lengthscales are longer the pool climbs the hill that is known: by its expected best outcome while one point alone
+is likelier than not to be better than the best expected outcome so far, and then by the probability that any is. Points
+that add nothing to an improvement are chosen by the logarithm of expected improvement.
 
 Learned lengthscales must be shorter than known ones to say so: observations that crowd around a top, or outcomes that
 are warped, make them short where there is one hill.
@@ -37,13 +37,14 @@ from poolwise.checks import Numbers
 from poolwise.pool.ascent import Ascent, Found
 from poolwise.pool.domain import Domain, ground_of
 from poolwise.pool.draws import path_maxima
-from poolwise.pool.idle import surely
+from poolwise.pool.idle import alone
 from poolwise.pool.proposal import Proposal, chosen_otherwise, otherwise_ahead
 from poolwise.pool.searching import busy, searched, seen, with_work
 
 SHORT = 0.2  # lengthscales below this many diagonals of the cube, so that it can hold many hills;
 SHORT_IF_KNOWN = 0.3  # and where they are known, not learned
 ROUGH = 0.1  # learned noise beyond this share of the amplitude, both as variances: more roughness than hill
+LIKELY = 0.55  # that one point improves, so that it matters how much; at the best one known it is one half
 SEARCH = 20  # observations for each dimension that look for hills, where hyperparameters are known;
 LOOKING = 2  # after that, one point of so many
 PLACES = 64  # maxima of drawn functions that may be recommended in the end, for the knowledge gradient,
@@ -65,12 +66,12 @@ def balanced(  # noqa: PLR0913
 ) -> Proposal:
     """Choose q points that explore or climb, as lengthscales say. It is what a `Study` does.
 
-    Where there may be `many_hills`, or what was learned is `rough`, they go by `ExpectedImprovement`, otherwise by
-    `ProbabilityOfImprovement`, unless one point alone, or pending ones, are sure to improve; both are over the best
-    expected outcome. `known` says that hyperparameters are known, and were not learned from these observations: then
-    many hills are looked for by `UpperConfidenceBound`, and after 20 observations for each dimension half of the points
-    go by `KnowledgeGradient`. `value` is the expected best outcome of the pool, and what its points contribute is in
-    that unit.
+    Where there may be `many_hills`, or what was learned is `rough`, they go by `ExpectedImprovement`. Otherwise they go
+    by their expected best outcome (`SimpleRegret`) where one point, or those that are pending, are likelier than not to
+    improve, and by `ProbabilityOfImprovement` where not; improvement is that over the best expected outcome. `known`
+    says that hyperparameters are known, and were not learned from these observations: then many hills are looked for by
+    `UpperConfidenceBound`, and after 20 observations for each dimension half of the points go by `KnowledgeGradient`.
+    `value` is the expected best outcome of the pool, and what its points contribute is in that unit.
     """
     began = time.perf_counter()
     checks.kind("posterior", posterior, Posterior, "give what fit(X, y) or GaussianProcess(...).condition returns.")
@@ -109,13 +110,13 @@ def balanced_pool(  # noqa: PLR0913
 
 
 def _climbing(posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"], **options: Any) -> Found:
-    """The pool that most likely improves; where its first point alone is sure to, the pool that improves most."""
+    """The pool that most likely improves; where its first point alone does so already, the one whose best is best."""
     better = some_better(posterior)
     found, judged = seen(posterior, better, q, pending, maximizer=CLIMBING, **options)
-    if surely(judged):
-        other = _improving(posterior, q, pending, **options)
-        return Found(other.pool, found.evaluations + other.evaluations)
-    return with_work(posterior, better, found, judged, pending, maximizer=CLIMBING, **options)
+    if alone(judged) < LIKELY:
+        return with_work(posterior, better, found, judged, pending, maximizer=CLIMBING, **options)
+    best = searched(posterior, SimpleRegret(), q, pending, maximizer=EFFORT, **options)
+    return Found(best.pool, found.evaluations + best.evaluations)
 
 
 def _improving(posterior: Posterior, q: int, pending: Float[np.ndarray, "w d"], **options: Any) -> Found:

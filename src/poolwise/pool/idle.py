@@ -32,15 +32,14 @@ def idle_points(integrand: Any, judged: Judged) -> Bool[np.ndarray, "*t q"]:
     if not isinstance(integrand, IMPROVEMENTS):
         return np.zeros(gains.shape, bool)
     if isinstance(integrand, ProbabilityOfImprovement):
-        left = np.where(value < SURE, 1.0 - value, surely(judged)[..., None])
+        left = np.where(value < SURE, 1.0 - value, alone(judged)[..., None] >= SURE)
         return (gains <= IDLE * value * left) & (left > 0)
     return np.asarray(gains <= IDLE * value)
 
 
-def surely(judged: Judged) -> Bool[np.ndarray, "*t"]:
-    """Whether the first point of a pool, with pending ones, makes a probability of improvement all but one."""
-    others = np.asarray(judged.gains)[..., 1:].sum(axis=-1)
-    return np.asarray(np.asarray(judged.estimate.value) - others >= SURE)
+def alone(judged: Judged) -> Float[np.ndarray, "*t"]:
+    """What the first point of a pool is worth by itself, with pending ones."""
+    return np.asarray(np.asarray(judged.estimate.value) - np.asarray(judged.gains)[..., 1:].sum(axis=-1))
 
 
 def reseated(  # noqa: PLR0913
