@@ -31,7 +31,7 @@ Direction = Literal["minimize", "maximize"]
 class Settings:
     """How pools are chosen; part of the stored study.
 
-    `acquisition` is "balanced", improvement where the model sees one hill and exploration where there may be many; "ei"
+    `acquisition` is "balanced", a climb where the model sees one hill and exploration where there may be many; "ei"
     or "pi" over the best expected outcome so far, "nei" over the unknown best; "ucb" (with `beta`, see
     `UpperConfidenceBound`), "mean", or "fill" for pools that fill the space evenly and ask no model. `model_trials` is
     how many told trials the model takes at most: with more it takes the best, the latest and a spread of the others.
