@@ -111,9 +111,9 @@ def test_points_that_add_nothing_to_the_climb_are_chosen_by_expected_improvement
 
 
 def test_where_a_point_is_likely_to_improve_the_best_of_the_pool_counts(promising):
-    pools = [pw.balanced(promising, 3).pool, climbed(promising, 3)]
+    pools = [pw.balanced(promising, 2).pool, climbed(promising, 2)]
 
-    assert np.array_equal(pools[0], part(promising, pw.SimpleRegret(), 3).pool)
+    assert np.array_equal(pools[0], part(promising, pw.SimpleRegret(), 2).pool)
     best = [pw.expectation(pw.SimpleRegret(), promising, each, samples=2**13).value for each in pools]
     assert best[0] > best[1] + 0.01
 
