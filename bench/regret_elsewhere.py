@@ -1,4 +1,6 @@
-"""A method on tasks that are not the benchmark's, so that choices are not made on those: `play` it, `compare` two.
+"""A method on tasks that are not the benchmark's, so that choices are not made on those.
+
+`play` it, then `compare` two or see the `ranks` of many.
 
 All 24 BBOB functions with other instances, those of half of the axes, or functions drawn from a prior whose
 hyperparameters must be learned. Each task is a file in a folder, so a stopped play goes on; to compare two versions of
@@ -8,6 +10,7 @@ Poolwise, play each in its checkout.
     python bench/regret_elsewhere.py play out/new --instances 41 --dimensions 10 --idle
     python bench/regret_elsewhere.py play out/new --drawn 40 --dimensions 4 --lengthscale 0.15
     python bench/regret_elsewhere.py compare out/old out/new
+    python bench/regret_elsewhere.py ranks out/default out/ei out/sr
 """
 
 import argparse
@@ -21,7 +24,7 @@ import regret_ours
 from regret_play import play
 from regret_table import FLOOR
 from regret_tasks import POOL, Task, bbob_name, bbob_parts, bbob_task, seed_of
-from scipy.stats import wilcoxon
+from scipy.stats import rankdata, wilcoxon
 
 from poolwise.paper import tasks
 from poolwise.paper.processes import workers
@@ -91,12 +94,33 @@ def play_all(options: argparse.Namespace) -> None:
         crew.run([(play_one, (options.folder, name, options.method)) for name in missing], "elsewhere")
 
 
+def held_in(folders: list[Path]) -> tuple[list[dict], list[str]]:
+    """The runs of each folder, and the tasks that all of them hold."""
+    held = [{path.stem: json.loads(path.read_text()) for path in sorted(f.glob("*.json"))} for f in folders]
+    common = sorted(set.intersection(*(set(runs) for runs in held)))
+    if not common:
+        names = ", ".join(map(str, folders))
+        raise SystemExit(f"{names} have no task in common: play the same tasks into all of them, then compare.")
+    return held, common
+
+
+def ranks(folders: list[Path]) -> str:
+    """Mean ranks among all folders in the end, after a half and a quarter of the rounds, with standard errors."""
+    held, common = held_in(folders)
+    lines = [f"{len(common)} tasks", "", "| folder | end | halfway | quarter |", "|" + " --- |" * 4]
+    places = np.array(
+        [[rankdata([_log(runs, name, share) for runs in held]) for name in common] for share in (1.0, 0.5, 0.25)]
+    )
+    for folder, own in zip(folders, np.moveaxis(places, 2, 0), strict=True):
+        errors = own.std(axis=1) / math.sqrt(len(common))
+        cells = [f"{mean:.2f} ({error:.2f})" for mean, error in zip(own.mean(axis=1), errors, strict=True)]
+        lines.append(f"| {folder.name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def compare(first: Path, second: Path) -> str:
     """Mean log10 regret of the second less that of the first, over the tasks of both, after half of the rounds too."""
-    held = [{path.stem: json.loads(path.read_text()) for path in sorted(f.glob("*.json"))} for f in (first, second)]
-    common = sorted(held[0].keys() & held[1].keys())
-    if not common:
-        raise SystemExit(f"{first} and {second} have no task in common: play the same tasks into both, then compare.")
+    held, common = held_in([first, second])
     kinds = {
         name: f"f{bbob_parts(name.removesuffix(IDLE))[0]}" if name[0] == "f" else name.rpartition("-")[0]
         for name in common
@@ -112,9 +136,14 @@ def compare(first: Path, second: Path) -> str:
 
 def _gain(held: list[dict], name: str, share: float) -> float:
     """By how much log10 regret differs on a task after that share of its rounds."""
-    first, second = (run[name]["regrets"] for run in held)
-    place = round(share * (len(first) - 1))
-    return math.log10(max(second[place], FLOOR)) - math.log10(max(first[place], FLOOR))
+    first, second = (_log(runs, name, share) for runs in held)
+    return second - first
+
+
+def _log(runs: dict, name: str, share: float) -> float:
+    """log10 regret on a task after that share of its rounds."""
+    regrets = runs[name]["regrets"]
+    return math.log10(max(regrets[round(share * (len(regrets) - 1))], FLOOR))
 
 
 def _mean(values: np.ndarray) -> str:
@@ -141,6 +170,9 @@ def main() -> None:
     comparing.add_argument("first", type=Path)
     comparing.add_argument("second", type=Path)
     comparing.set_defaults(do=lambda options: print(compare(options.first, options.second)))
+    ranking = commands.add_parser("ranks")
+    ranking.add_argument("folders", type=Path, nargs="+")
+    ranking.set_defaults(do=lambda options: print(ranks(options.folders)))
     options = parser.parse_args()
     options.do(options)
 
