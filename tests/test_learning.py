@@ -99,14 +99,16 @@ def test_predictions_of_the_fit(learned):
     assert 0.3 < np.sqrt(np.mean(z_scores**2)) < 2
 
 
-def test_affine_change_of_outcomes(learned):
+@pytest.mark.parametrize("unit, level", [(250.0, 1e4), (1e-7, 0.0), (1e7, 0.0), (1e-100, 0.0), (1e100, 0.0)])
+def test_affine_change_of_outcomes(unit, level, learned):
     """Other units, the same model: lengthscales stay, amplitude and noise scale, predictions move along."""
-    moved = pw.fit(POINTS, 1e4 - 250.0 * OUTCOMES)
+    moved = pw.fit(POINTS, level - unit * OUTCOMES)
     new = np.array([[0.3, 0.4], [0.9, 0.2]])
-    scales = np.array([1, 1, 250, 250**2])
+    scales = np.array([1, 1, unit, unit**2])
 
     np.testing.assert_allclose(hyperparameters(learned) * scales, hyperparameters(moved), rtol=0.02)
-    np.testing.assert_allclose(1e4 - 250.0 * learned(new).mean, moved(new).mean, rtol=1e-5)
+    np.testing.assert_allclose(level - unit * learned(new).mean, moved(new).mean, rtol=1e-5)
+    assert moved.log_evidence + len(OUTCOMES) * np.log(unit) == pytest.approx(learned.log_evidence, abs=1e-3)
 
 
 def test_warm_start_leads_to_the_same_optimum(learned):

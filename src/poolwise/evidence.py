@@ -139,10 +139,11 @@ def log_evidence(logs: Logs, data: Data, kernel: type[Kernel], learn_noise: bool
     root = inverse_root(K)
     inverse = inverse_by(root)
     live = data.live.astype(K.dtype)
+    roots = jnp.where(data.live, jnp.diagonal(root), 1.0)
     y = live * data.y
     a = inverse @ y
     count = jnp.sum(live)
-    value = -0.5 * (y @ a) + jnp.sum(jnp.log(jnp.diagonal(root))) - 0.5 * count * math.log(2 * math.pi)
+    value = -0.5 * (y @ a) + jnp.sum(jnp.log(roots)) - 0.5 * count * math.log(2 * math.pi)
     G = 0.5 * (a[:, None] * a[None, :] - inverse) * (live[:, None] * live[None, :])
     pull = G * amplitude * kernel.slope(s)
     # sum_ij pull_ij (x_ik - x_jk)^2 = 2 sum_i x_ik toward_ik, and its derivative in x_ik is 4 toward_ik

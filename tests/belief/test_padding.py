@@ -21,18 +21,19 @@ def observations(n):
     return X, np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(n)
 
 
-@pytest.mark.parametrize("n", range(1, 41))
-def test_posterior_and_evidence_equal_unpadded(n):
-    """Every n up to 40, against loops without padding."""
+@pytest.mark.parametrize("n, unit", [*((n, 1.0) for n in range(1, 41)), (20, 1e-8), (20, 1e8), (65, 1e-8), (20, 1e-90)])
+def test_posterior_and_evidence_equal_unpadded(n, unit):
+    """Every n up to 40, against loops without padding; so in any unit of the outcomes."""
     X, y = observations(n)
-    process = pw.GaussianProcess(pw.Matern52([0.5, 0.8], amplitude=1.2), noise=1e-2, mean=0.3)
+    y = unit * y
+    process = pw.GaussianProcess(pw.Matern52([0.5, 0.8], amplitude=1.2 * unit), noise=1e-2 * unit**2, mean=0.3 * unit)
     posterior = process.condition(X, y)
     mean, covariance = reference.posterior(process, X, y, POOL)
     normal = posterior(POOL)
 
-    np.testing.assert_allclose(mean, normal.mean, atol=1e-11)
-    np.testing.assert_allclose(covariance, normal.covariance, atol=1e-11)
-    np.testing.assert_allclose(reference.log_evidence(process, X, y), posterior.log_evidence, atol=1e-10)
+    np.testing.assert_allclose(mean, normal.mean, atol=1e-11 * unit)
+    np.testing.assert_allclose(covariance, normal.covariance, atol=1e-11 * unit**2)
+    np.testing.assert_allclose(reference.log_evidence(process, X, y), posterior.log_evidence, rtol=1e-12, atol=1e-10)
     np.testing.assert_array_equal(X, posterior.X)
     np.testing.assert_array_equal(y, posterior.y)
 

@@ -66,7 +66,7 @@ class VolumeType:
         """The value of a pool; with `live`, of those of its points alone."""
         alive = jnp.ones(pool.shape[0], bool) if live is None else live
         seen = jnp.asarray(posterior(pool).covariance) + observation_noise(self, posterior) * jnp.eye(pool.shape[0])
-        volume = jnp.sum(jnp.log(jnp.diagonal(cholesky(masked(seen, alive)))))
+        volume = jnp.sum(jnp.log(jnp.where(alive, jnp.diagonal(cholesky(masked(seen, alive))), 1.0)))
         return jnp.sum(jnp.where(alive, self.own(posterior, pool), 0.0)) + self.weight(posterior) * volume
 
     def after(self, posterior: Posterior, pool: Float[Array, "q d"]) -> tuple[Normal, Integrand]:

@@ -136,7 +136,7 @@ class Posterior:
     def log_evidence(self) -> float:
         """The logarithm of the probability density of the observed outcomes under the prior."""
         live, residual = np.asarray(self.data.live), np.asarray(residuals(self.process, self.data))
-        roots = np.diagonal(np.asarray(self.root))
+        roots = np.diagonal(np.asarray(self.root))[live]
         return float(np.log(roots).sum() - residual @ np.asarray(self.weights) / 2 - live.sum() * LOG_TAU / 2)
 
     @property
@@ -162,7 +162,7 @@ class Posterior:
 
 
 def covariance_of_data(kernel: Kernel, data: Data) -> Float[Array, "n n"]:
-    """K + noise for live rows, identity for the others."""
+    """K + noise for live rows; the others vary with nothing."""
     return masked(covariances(kernel, data.X, data.X) + jnp.diag(data.noise), data.live)
 
 

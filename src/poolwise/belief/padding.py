@@ -1,13 +1,14 @@
 """Rows come in few sizes, so that a growing study meets few shapes and compiles few programs.
 
-A padded row is exact, not approximate: its row of the covariance is a row of the identity, its outcome and its
-covariance with every other point are zero, so that factor, evidence and predictions of the live rows do not see it.
+A padded row is exact, not approximate: its variance is the mean of the live ones, its outcome and its covariance with
+every other point are zero, so that factor, evidence and predictions of the live rows do not see it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -36,5 +37,8 @@ def padded(array: Float[Array | np.ndarray, "n ..."], rows: int) -> Float[AnyArr
 
 
 def masked(covariance: Float[Array, "p p"], live: Bool[AnyArray, " p"]) -> Float[Array, "p p"]:
-    """Rows and columns of dead points become those of the identity."""
-    return jnp.where(live[:, None] & live[None, :], covariance, jnp.eye(covariance.shape[0], dtype=covariance.dtype))
+    """Dead points vary with nothing, and as much as the live ones do: what a factor takes for small stays the same."""
+    variances = jnp.where(live, jnp.abs(jnp.diagonal(covariance)), 0.0)
+    mean = jax.lax.stop_gradient(jnp.sum(variances) / jnp.maximum(jnp.sum(live), 1))
+    alone = jnp.where(mean > 0, mean, 1.0) * jnp.eye(covariance.shape[0], dtype=covariance.dtype)
+    return jnp.where(live[:, None] & live[None, :], covariance, alone)
