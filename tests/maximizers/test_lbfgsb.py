@@ -180,6 +180,17 @@ def test_roof_of_planes_is_climbed_higher_than_by_scipy():
     assert gap.min() > -0.02
 
 
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**40])
+def test_the_unit_of_values_changes_no_climb(unit):
+    """Where values are said to be in another unit, small or near is what was so before."""
+    starts = scattered(4)
+    usual, other = climbed(levy, starts), climbed(lambda x: unit * levy(x), starts, unit=unit)
+
+    np.testing.assert_allclose(usual.points, other.points, atol=1e-9)
+    np.testing.assert_allclose(unit * usual.values, other.values)
+    np.testing.assert_array_equal(usual.evaluations, other.evaluations)
+
+
 def test_never_below_the_start():
     """Every accepted step climbs."""
     starts = scattered(4)
@@ -229,7 +240,7 @@ def test_chunks_end_where_one_run_ends():
         whole = jax.jit(lambda points: ascend(each, points, rounds=28))(starts)
 
     assert int(state.rounds) == 28
-    assert whole.points.tolist() == state.points.tolist()
+    np.testing.assert_allclose(whole.points, state.points, atol=1e-9)
 
 
 def test_runs_inside_a_scan():

@@ -248,6 +248,16 @@ def test_noise_free_data_can_be_searched():
     assert abs(found.value - independent.value) < 4 * np.hypot(found.error, independent.error)
 
 
+@pytest.mark.parametrize(("q", "lanes"), [(20, 2), (2, 18)])
+def test_a_pool_may_be_larger_than_a_set_of_candidates(posterior, q, lanes):
+    """Of sixteen candidates a pick; as many lanes as one likes."""
+    settings = pw.Ascent(samples=64, candidates=16, starts=2, rounds=2, lanes=lanes, polish=2)
+    found = pw.propose(posterior, pw.SimpleRegret(), q=q, maximizer=settings)
+
+    assert len(np.unique(found.pool, axis=0)) == q
+    assert found.evaluations >= 16 * (q + 1)  # pools that lanes are chosen from count as well
+
+
 def test_deadline_is_kept(posterior):
     """A deadline that has passed leaves the greedy pool: no joint climb is begun, and no time is lost."""
     whole = pw.propose(posterior, GOAL, q=3, deadline=60.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -23,6 +25,7 @@ class EnergyEntropy(VolumeType):
     kernel's amplitude. Both terms grow with the pool, so that one temperature means the same for 8 points and for 800.
     """
 
+    as_outcomes: ClassVar[bool] = True
     temperature: Numbers = 1.0
     spread: Numbers | None = None
 

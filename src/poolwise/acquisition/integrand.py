@@ -44,10 +44,12 @@ class Lookahead(Protocol):
 class MaxType:
     """A score for each outcome and a value of the best score: h(y; mean) = value(max_i score(y_i, mean_i)).
 
-    Where values are logarithms (`logarithmic`), their mean over samples is log mean exp.
+    Where values are logarithms (`logarithmic`), their mean over samples is log mean exp. Where they are in the unit of
+    outcomes (`as_outcomes`), a search's tolerances are too.
     """
 
     logarithmic: ClassVar[bool] = False
+    as_outcomes: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         """A formula for the last outcome holds for the score and the value it was made for."""
@@ -96,6 +98,11 @@ def _highest_jvp(primals: Any, tangents: Any) -> Any:
     return best, jnp.sum(jnp.where(primals[0] == best[:, None, :], tangents[0], 0.0), axis=1)
 
 
+def unit_of(integrand: Any, amplitude: Float[Array, ""]) -> float | Float[Array, ""]:
+    """What an integrand's values count in: the amplitude of outcomes where they are in the same unit."""
+    return amplitude if getattr(integrand, "as_outcomes", False) else 1.0
+
+
 def has_formula(integrand: MaxType) -> bool:
     """Whether a last outcome is integrated by formula."""
     return type(integrand).integrated is not MaxType.integrated
@@ -120,6 +127,7 @@ class ExpectedImprovement(MaxType):
     Its derivative in the threshold is minus the probability of improvement.
     """
 
+    as_outcomes: ClassVar[bool] = True
     threshold: Numbers
 
     def __post_init__(self) -> None:
@@ -178,6 +186,7 @@ class UpperConfidenceBound(MaxType):
     sign of a correlation.
     """
 
+    as_outcomes: ClassVar[bool] = True
     beta: Numbers = math.sqrt(3)
 
     def __post_init__(self) -> None:
@@ -200,6 +209,8 @@ class UpperConfidenceBound(MaxType):
 @pytree
 class SimpleRegret(MaxType):
     """The best outcome: max(y) [W17, SR]. Its expectation is maximised; at q = 1 it is the posterior mean."""
+
+    as_outcomes: ClassVar[bool] = True
 
     def integrated(
         self, best: Float[Array, "1 m"], given: Float[Array, "p m"], deviation: Float[Array, "p 1"], mean: Array

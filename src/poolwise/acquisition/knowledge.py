@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -28,6 +30,7 @@ class KnowledgeGradient:
     None takes the belief's own. Needs the posterior and the pool: `expectation(KnowledgeGradient(), posterior, pool)`.
     """
 
+    as_outcomes: ClassVar[bool] = True
     candidates: Numbers | None = None
     noise: Numbers | None = None
 

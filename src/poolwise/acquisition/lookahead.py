@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -28,6 +30,7 @@ class TwoStepExpectedImprovement:
     posterior and the pool: `expectation(TwoStepExpectedImprovement(...), posterior, pool)`.
     """
 
+    as_outcomes: ClassVar[bool] = True
     threshold: Numbers
     candidates: Numbers
     noise: Numbers = 0.0

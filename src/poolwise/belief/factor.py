@@ -130,7 +130,7 @@ def _half(n: int, block: int) -> int:
 
 def _up_the_ladder(covariance: Float[Array, "q q"], *, inverse: bool) -> Float[Array, "q q"]:
     """The factor, or its inverse, on the first rung that holds."""
-    scale = jnp.maximum(jnp.mean(jnp.abs(jnp.diagonal(covariance))), 1e20 * jnp.finfo(covariance.dtype).tiny)
+    scale = jnp.maximum(jnp.mean(jnp.abs(jnp.diagonal(covariance))), 1e20 * np.finfo(covariance.dtype).tiny)
     eye = jnp.eye(covariance.shape[0], dtype=covariance.dtype)
     ladder = scale * jnp.array(JITTER_LADDER, dtype=covariance.dtype)
     needed = jnp.maximum(0.5 * ladder, SMALLEST_PIVOT * scale)

@@ -60,6 +60,7 @@ class State:
     done: Bool[AnyArray, " r"]
     evaluations: Int[AnyArray, " r"]
     rounds: Int[AnyArray, ""]
+    unit: Float[AnyArray, ""]  # of values: what is small or near counts in it
     gtol: float = static(1e-5)
     ftol: float = static(1e-9)
 
@@ -72,17 +73,23 @@ def ascend(  # noqa: PLR0913
     memory: int = 10,
     gtol: float = 1e-5,
     ftol: float = 1e-9,
+    unit: float | Float[Array, ""] = 1.0,
 ) -> State:
     """Climb from every start for at most `rounds` rounds; traceable, so it can be a part of a larger program.
 
-    A start is done when its projected gradient is below `gtol` everywhere, when a step gains less than `ftol` of
-    max(1, |value|), or when neither its memory nor steepest ascent finds a step uphill.
+    A start is done when its projected gradient, in units of values, is below `gtol` everywhere, when a step gains less
+    than `ftol` of max(unit, |value|), or when neither its memory nor steepest ascent finds a step uphill.
     """
-    return advance(value_and_gradient, init(starts, memory=memory, gtol=gtol, ftol=ftol), rounds)
+    return advance(value_and_gradient, init(starts, memory=memory, gtol=gtol, ftol=ftol, unit=unit), rounds)
 
 
 def init(
-    starts: Float[Array | np.ndarray, "r p"], *, memory: int = 10, gtol: float = 1e-5, ftol: float = 1e-9
+    starts: Float[Array | np.ndarray, "r p"],
+    *,
+    memory: int = 10,
+    gtol: float = 1e-5,
+    ftol: float = 1e-9,
+    unit: float | Float[AnyArray, ""] = 1.0,
 ) -> State:
     """Before the first round: nothing is evaluated yet, so the function is compiled once, in the loop.
 
@@ -102,6 +109,7 @@ def init(
         done=xp.zeros(r, bool),
         evaluations=xp.zeros(r, int),
         rounds=xp.zeros((), int),
+        unit=xp.asarray(unit, starts.dtype),
         gtol=gtol,
         ftol=ftol,
     )
@@ -132,20 +140,21 @@ def _round(value_and_gradient: ValueAndGradient, now: State) -> State:
     points, gradients = jnp.where(up[:, None], trials, now.points), jnp.where(up[:, None], gradients, now.gradients)
     pairs = _remember(now.pairs, jnp.stack([move, fall], axis=1), search)
     turn = up | search.spent
-    small = values - now.values <= now.ftol * jnp.maximum(1.0, jnp.abs(values))
+    small = values - now.values <= now.ftol * jnp.maximum(now.unit, jnp.abs(values))
     stuck = search.spent & (now.pairs[:, 0, 0] == 0).all(-1)
     return State(
         points=points,
         values=jnp.where(up, values, now.values),
         gradients=gradients,
         pairs=pairs,
-        direction=jnp.where(turn[:, None], _direction(points, gradients, pairs), now.direction),
+        direction=jnp.where(turn[:, None], _direction(points, gradients, pairs, now.unit), now.direction),
         length=search.length,
         floor=jnp.where(turn, 0.0, search.floor),
         ceiling=jnp.where(turn, jnp.inf, search.ceiling),
-        done=now.done | (up & (small | (_projected(points, gradients) < now.gtol))) | stuck,
+        done=now.done | (up & (small | (_projected(points, gradients / now.unit) < now.gtol))) | stuck,
         evaluations=now.evaluations + (~now.done).astype(int),
         rounds=now.rounds + 1,
+        unit=now.unit,
         gtol=now.gtol,
         ftol=now.ftol,
     )
@@ -173,7 +182,7 @@ def _judge(now: State, gain: Float[Array, " r"], move: Float[Array, "r p"], fall
     floor, ceiling = jnp.where(steep, now.length, now.floor), jnp.where(enough, now.ceiling, now.length)
     narrow = (ceiling - floor) * jnp.abs(now.direction).max(-1) < SHORTEST
     up = enough & (~steep | narrow)
-    noise = np.finfo(gain.dtype).eps * jnp.maximum(1.0, jnp.abs(now.values))
+    noise = np.finfo(gain.dtype).eps * jnp.maximum(now.unit, jnp.abs(now.values))
     spent = ~enough & ((promised <= noise) | (narrow & ((floor == 0) | (now.length <= floor))))
     bent = up & (bend > FLAT * promised)
     inside = jnp.where(floor > 0, 0.5 * (floor + ceiling), now.length * _shrink(gain, promised))
@@ -203,11 +212,11 @@ def _projected(point: Float[Array, "r p"], gradient: Float[Array, "r p"]) -> Flo
 
 
 def _direction(
-    point: Float[Array, "r p"], gradient: Float[Array, "r p"], pairs: Float[Array, "r 2 m p"]
+    point: Float[Array, "r p"], gradient: Float[Array, "r p"], pairs: Float[Array, "r 2 m p"], unit: Float[Array, ""]
 ) -> Float[Array, "r p"]:
     """Quasi-Newton ascent in the free coordinates; those pushed outward at or near a bound go to it."""
     way = jnp.where(gradient < 0, -point, 1.0 - point)
-    pinned = (jnp.abs(way) <= jnp.minimum(NEAR, _projected(point, gradient))[:, None]) & (gradient != 0)
+    pinned = (jnp.abs(way) <= jnp.minimum(NEAR, _projected(point, gradient / unit))[:, None]) & (gradient != 0)
     ascent = jnp.where(pinned, 0.0, gradient)
     newton, scale = _two_loops(ascent, ~pinned, pairs)
     uphill = (newton * ascent).sum(-1, keepdims=True) > 0

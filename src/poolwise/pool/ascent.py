@@ -6,7 +6,7 @@ import functools
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -58,7 +58,8 @@ class Ascent:
     polish: int = 60
 
     def __post_init__(self) -> None:
-        for name in ("samples", "candidates", "starts", "rounds", "lanes"):
+        checks.count("samples", self.samples, least=FEWER**2)
+        for name in ("candidates", "starts", "rounds", "lanes"):
             checks.count(name, getattr(self, name))
         checks.count("polish", self.polish, least=0)
 
@@ -148,11 +149,12 @@ def search(  # noqa: PLR0913
 
     Where only picks are made, without polish, `picks` says that no more than the first so many points are wanted.
     """
-    d, local = posterior.dimension, settings.candidates // 8
-    sets = evenly(posterior, candidate_sets(q, settings.candidates - local, d, seed))
+    d, count = posterior.dimension, max(settings.candidates, q)  # a pool is sampled from one set without replacement
+    local = count // 8
+    sets = evenly(posterior, candidate_sets(q, count - local, d, seed))
     nearby = near_best(posterior, q * local, seed).reshape(q, local, d)
     offered = np.concatenate([sets, nearby], axis=1)
-    chance = np.random.default_rng([seed, 4]).gumbel(size=(SAMPLED, settings.candidates))
+    chance = np.random.default_rng([seed, 4]).gumbel(size=(max(SAMPLED, settings.lanes), count))
     if isinstance(integrand, MaxType):
         samples = settings.samples * (2 if isinstance(integrand, ProbabilityOfImprovement) else 1)
         room = _room(integrand, q, pending, samples, seed)
@@ -255,6 +257,7 @@ def _general_greedy(
 def _polished(settings: Ascent, objective: Any, states: list[lbfgsb.State], spent: int, *, limit: Limit) -> Found:
     """Joint ascent: a short climb of the greedy pool and of others, then the leader alone; a clock is watched."""
     if len(states) > 1:
+        spent += SAMPLED
         left = settings.polish if limit.evaluations is None else (limit.evaluations - spent) // len(states)
         heat = 0 if limit.late() else max(0, min(RACE, settings.polish, left))
         states = [_advance(objective, state, heat) for state in states]
@@ -306,12 +309,14 @@ def _sampled(objective: Any, beginning: Beginning, chance: Float[Array, "s c"], 
 
 @quickly()
 def _advance(objective: Any, state: lbfgsb.State, rounds: int | Int[Array, ""]) -> lbfgsb.State:
+    state = replace(state, unit=jnp.asarray(objective.unit))
     return lbfgsb.advance(functools.partial(value_and_gradient, objective), state, rounds)
 
 
 @jax.jit
 def _climb(objective: Any, starts: Float[Array, "r p"], rounds: int | Int[Array, ""]) -> lbfgsb.State:
-    return lbfgsb.ascend(functools.partial(value_and_gradient, objective), starts, rounds=rounds, gtol=1e-4, ftol=1e-6)
+    climbs = functools.partial(value_and_gradient, objective)
+    return lbfgsb.ascend(climbs, starts, rounds=rounds, gtol=1e-4, ftol=1e-6, unit=objective.unit)
 
 
 @jax.jit

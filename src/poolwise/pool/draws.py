@@ -24,6 +24,7 @@ from poolwise.errors import InputError
 from poolwise.maximizers import lbfgsb
 from poolwise.pool.ascent import Ascent
 from poolwise.pool.domain import APART, Domain, ground_of
+from poolwise.pool.joint import value_and_gradient
 from poolwise.pool.proposal import Proposal, chosen_otherwise
 from poolwise.pool.starts import evenly, near_best, spread
 from poolwise.precision import AnyArray
@@ -242,8 +243,10 @@ def _values(rows: PathRows, points: Float[Array, "r d"]) -> Float[Array, " r"]:
 def _climb(
     rows: PathRows, starts: Float[Array, "r d"], moving: Float[Array, " d"], rounds: int | Int[Array, ""]
 ) -> lbfgsb.State:
-    def value_and_gradient(x: Float[Array, "r d"]) -> Any:
-        values, pull = jax.vjp(rows, x)
-        return values, pull(jnp.ones_like(values))[0] * moving[None, :]
+    unit = 1.0 if rows.paths.posterior is None else rows.paths.posterior.process.kernel.amplitude
 
-    return lbfgsb.ascend(value_and_gradient, starts, rounds=rounds, gtol=1e-4, ftol=1e-8)
+    def climbs(x: Float[Array, "r d"]) -> Any:
+        values, slopes = value_and_gradient(rows, x)
+        return values, slopes * moving[None, :]
+
+    return lbfgsb.ascend(climbs, starts, rounds=rounds, gtol=1e-4, ftol=1e-8, unit=unit)

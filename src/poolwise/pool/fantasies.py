@@ -8,6 +8,7 @@ The maximum over each recommendation x'_j stands outside the mean, so there is n
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ from poolwise.belief.padding import masked
 from poolwise.errors import InputError
 from poolwise.maximizers import lbfgsb
 from poolwise.maximizers.climb import UNLIMITED, Budget, Climb, Log, Objective, as_starts
+from poolwise.pool.joint import value_and_gradient
 from poolwise.pool.starts import evenly, near_best, spread
 from poolwise.precision import double
 from poolwise.programs import quickly
@@ -185,9 +187,6 @@ def _turn(
         moved = jnp.where(better[:, None], shot.offered[jnp.argmax(means, axis=0)], inner)
         return x.at[x.shape[0] - moved.size :].set(moved.ravel())
 
-    def value_and_gradient(x: Float[Array, "l s"]) -> tuple[Float[Array, " l"], Float[Array, "l s"]]:
-        values, pull = jax.vjp(shot, x)
-        return values, pull(jnp.ones_like(values))[0]
-
-    end = lbfgsb.ascend(value_and_gradient, jax.vmap(jump)(lanes), rounds=rounds, gtol=1e-6, ftol=1e-8)
+    climbs, unit = functools.partial(value_and_gradient, shot), jnp.asarray(shot.posterior.process.kernel.amplitude)
+    end = lbfgsb.ascend(climbs, jax.vmap(jump)(lanes), rounds=rounds, gtol=1e-6, ftol=1e-8, unit=unit)
     return end.points, end.values

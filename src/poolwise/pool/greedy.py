@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from poolwise.acquisition.integrand import MaxType, has_formula
+from poolwise.acquisition.integrand import MaxType, has_formula, unit_of
 from poolwise.maximizers.lbfgsb import ascend
 from poolwise.pool.field import Field
+from poolwise.pool.joint import value_and_gradient
 from poolwise.pool.prefix import Prefix, extended, first_samples, with_one
 from poolwise.slices import slice_of, with_slice
 
@@ -74,13 +75,17 @@ def _pick(  # noqa: PLR0913
     def worth(x: Float[Array, "p d"], prefix: Prefix = climbed) -> Float[Array, " p"]:
         return with_one(prefix, field, field.rows(x), integrand, slice_of(prefix.normals, slot, axis=1))
 
-    def value_and_gradient(x: Float[Array, "p d"]) -> tuple[Float[Array, " p"], Float[Array, "p d"]]:
-        values, pull = jax.vjp(worth, x)
-        return values, pull(jnp.ones_like(values))[0]
-
     values = worth(candidates, few)
-    _, order = jax.lax.top_k(values, starts)
-    end = ascend(value_and_gradient, candidates[order], rounds=rounds, gtol=1e-4, ftol=1e-6, memory=5)
+    _, order = jax.lax.top_k(jnp.where(jnp.isnan(values), -jnp.inf, values), starts)
+    end = ascend(
+        functools.partial(value_and_gradient, worth),
+        candidates[order],
+        rounds=rounds,
+        unit=unit_of(integrand, jnp.sqrt(field.variance)),
+        gtol=1e-4,
+        ftol=1e-6,
+        memory=5,
+    )
     return slice_of(end.points, jnp.argmax(end.values)), values, candidates.shape[0] + jnp.sum(end.evaluations)
 
 

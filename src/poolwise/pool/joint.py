@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from poolwise.acquisition.expectation import Base, estimate, look_ahead
-from poolwise.acquisition.integrand import MaxType, averaged
+from poolwise.acquisition.integrand import MaxType, averaged, unit_of
 from poolwise.belief.factor import inverse_factor
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.pool.field import JITTER, Field, hold
@@ -54,6 +54,11 @@ class MaxObjective:
     def dimension(self) -> int:
         """How many coordinates a point has."""
         return self.field.data.shape[1]
+
+    @property
+    def unit(self) -> float | Float[Array, ""]:
+        """What its values count in."""
+        return unit_of(self.integrand, jnp.sqrt(self.field.variance))
 
     def rough(self, divisor: int) -> MaxObjective:
         """The same on the first part of the base samples."""
@@ -123,6 +128,11 @@ class GeneralObjective:
     def dimension(self) -> int:
         """How many coordinates a point has."""
         return self.pending.shape[1]
+
+    @property
+    def unit(self) -> float | Float[Array, ""]:
+        """What its values count in."""
+        return unit_of(self.integrand, jnp.asarray(self.posterior.process.kernel.amplitude))
 
     def rough(self, divisor: int) -> GeneralObjective:
         """The same on the first part of the base samples."""

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from poolwise.acquisition.base_samples import normals
+from poolwise.acquisition.integrand import unit_of
 from poolwise.acquisition.knowledge import KnowledgeGradient
 from poolwise.acquisition.volume import Marginals, between, marginals, observation_noise
 from poolwise.belief.factor import cholesky, inverse_factor
@@ -57,6 +58,11 @@ class KnowledgeObjective:
     def dimension(self) -> int:
         """How many coordinates a point has."""
         return self.pending.shape[1]
+
+    @property
+    def unit(self) -> float | Float[Array, ""]:
+        """What its values count in."""
+        return unit_of(self.integrand, jnp.asarray(self.posterior.process.kernel.amplitude))
 
     def rough(self, divisor: int) -> KnowledgeObjective:
         """The same on the first part of the base samples."""
@@ -132,4 +138,5 @@ def greedy_knowledge(
         own = slice_of(objective.normals, slot, axis=1)
         return functools.partial(with_one, objective, seen(objective, before), own)
 
-    return greedy_slots(worth_beside, Slots(objective.pending, objective.taken), candidates, rounds, starts=starts)
+    beside = Slots(objective.pending, objective.taken)
+    return greedy_slots(worth_beside, beside, candidates, rounds, starts=starts, unit=objective.unit)

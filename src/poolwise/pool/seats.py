@@ -16,13 +16,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from poolwise.acquisition.base_samples import normals
-from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement, baseline_slots, has_formula
+from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement, baseline_slots, has_formula, unit_of
 from poolwise.acquisition.volume import VolumeType
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.maximizers import lbfgsb
 from poolwise.pool.ascent import general_objective
 from poolwise.pool.field import Field, Rows, field_of
-from poolwise.pool.joint import GeneralObjective
+from poolwise.pool.joint import GeneralObjective, value_and_gradient
 from poolwise.pool.prefix import Prefix, extended, nobody, with_one
 from poolwise.pool.volume import VolumeTable
 from poolwise.programs import quickly
@@ -43,6 +43,11 @@ class Seat:
     prefix: Prefix
     slot: Int[Array, ""]
 
+    @property
+    def unit(self) -> float | Float[Array, ""]:
+        """What worth counts in."""
+        return unit_of(self.integrand, jnp.sqrt(self.field.variance))
+
     def at(self, points: Float[Array, "p d"]) -> Float[Array, " p"]:
         """The worth of points not seen yet."""
         return self.worth(self.field.rows(points))
@@ -58,6 +63,11 @@ class GeneralSeat:
     """The last seat of a pool for any integrand: the points before it count as pending ones."""
 
     objective: GeneralObjective
+
+    @property
+    def unit(self) -> float | Float[Array, ""]:
+        """What worth counts in."""
+        return self.objective.unit
 
     def at(self, points: Float[Array, "p d"]) -> Float[Array, " p"]:
         """The worth of points not seen yet."""
@@ -201,8 +211,8 @@ def _worth(seat: Any, seen: Any) -> Float[Array, " p"]:
 def _climb(
     seat: Any, starts: Float[Array, "r d"], moving: Float[Array, " d"], rounds: int | Int[Array, ""]
 ) -> lbfgsb.State:
-    def value_and_gradient(x: Float[Array, "r d"]) -> tuple[Float[Array, " r"], Float[Array, "r d"]]:
-        values, pull = jax.vjp(seat.at, x)
-        return values, pull(jnp.ones_like(values))[0] * moving[None, :]
+    def climbs(x: Float[Array, "r d"]) -> tuple[Float[Array, " r"], Float[Array, "r d"]]:
+        values, slopes = value_and_gradient(seat.at, x)
+        return values, slopes * moving[None, :]
 
-    return lbfgsb.ascend(value_and_gradient, starts, rounds=rounds, gtol=1e-4, ftol=1e-6, memory=5)
+    return lbfgsb.ascend(climbs, starts, rounds=rounds, gtol=1e-4, ftol=1e-6, memory=5, unit=seat.unit)

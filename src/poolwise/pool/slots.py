@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from poolwise.maximizers.lbfgsb import ascend
+from poolwise.pool.joint import value_and_gradient
 from poolwise.pytree import pytree
 from poolwise.slices import slice_of, with_slice
 
@@ -25,18 +27,19 @@ class Slots:
 Worth = Callable[[Float[Array, "p d"]], Float[Array, " p"]]
 
 
-def greedy_slots(
+def greedy_slots(  # noqa: PLR0913
     worth_beside: Callable[[Slots, Int[Array, ""]], Worth],
     pending: Slots,
     candidates: Float[Array, "q c d"],
     rounds: int | Int[Array, ""],
     *,
     starts: int,
+    unit: float | Float[Array, ""],
 ) -> tuple[Float[Array, "q d"], Float[Array, " c"], Int[Array, ""]]:
     """A pool of as many points as there are sets of candidates, the first set's values, and the evaluations made.
 
     `worth_beside` gives what each of some points is worth in a slot beside the points that are taken. The candidates
-    are scored, and the best of them climb for some rounds.
+    are scored, and the best of them climb for some rounds; their worth counts in a `unit`.
     """
     q, c, d = candidates.shape
     slots = Slots(
@@ -46,14 +49,10 @@ def greedy_slots(
     def step(carry: Slots, offered: tuple[Array, Array]) -> tuple[Slots, Any]:
         slot, points = offered
         worth = worth_beside(carry, slot)
-
-        def value_and_gradient(x: Float[Array, "p d"]) -> tuple[Float[Array, " p"], Float[Array, "p d"]]:
-            values, pull = jax.vjp(worth, x)
-            return values, pull(jnp.ones_like(values))[0]
-
+        climbs = functools.partial(value_and_gradient, worth)
         values = worth(points)
         _, order = jax.lax.top_k(jnp.where(jnp.isnan(values), -jnp.inf, values), starts)
-        end = ascend(value_and_gradient, points[order], rounds=rounds, gtol=1e-4, ftol=1e-6, memory=5)
+        end = ascend(climbs, points[order], rounds=rounds, gtol=1e-4, ftol=1e-6, memory=5, unit=unit)
         best = slice_of(end.points, jnp.argmax(end.values))
         picked = Slots(with_slice(carry.points, best, slot), with_slice(carry.taken, jnp.array(True), slot))
         return picked, (best, values, c + jnp.sum(end.evaluations))

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from poolwise.acquisition.integrand import unit_of
 from poolwise.acquisition.volume import VolumeType, between, marginals, observation_noise
 from poolwise.belief.factor import cholesky, inverse_factor
 from poolwise.belief.gaussian_process import Posterior
@@ -46,6 +47,11 @@ class VolumeObjective:
         """How many coordinates a point has."""
         return self.pending.shape[1]
 
+    @property
+    def unit(self) -> float | Float[Array, ""]:
+        """What its values count in."""
+        return unit_of(self.integrand, jnp.asarray(self.posterior.process.kernel.amplitude))
+
     def rough(self, divisor: int) -> VolumeObjective:
         """The same: there are no base samples to take fewer of."""
         return self
@@ -70,7 +76,8 @@ def greedy_volume(
     def worth_beside(before: Slots, _: Int[Array, ""]) -> Any:
         return gain(objective.posterior, objective.integrand, before)
 
-    return greedy_slots(worth_beside, Slots(objective.pending, objective.taken), candidates, rounds, starts=starts)
+    beside = Slots(objective.pending, objective.taken)
+    return greedy_slots(worth_beside, beside, candidates, rounds, starts=starts, unit=objective.unit)
 
 
 def gain(posterior: Posterior, integrand: VolumeType, before: Slots) -> Any:
@@ -97,6 +104,11 @@ class VolumeSeat:
     posterior: Posterior
     integrand: VolumeType
     others: Slots
+
+    @property
+    def unit(self) -> float | Float[Array, ""]:
+        """What worth counts in."""
+        return unit_of(self.integrand, jnp.asarray(self.posterior.process.kernel.amplitude))
 
     def at(self, points: Float[Array, "p d"]) -> Float[Array, " p"]:
         """The value of the pool with each of the points in the free seat."""

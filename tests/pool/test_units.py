@@ -1,0 +1,43 @@
+"""Outcomes in another unit, of nanofarads or of millions: the same pool, worth as much in that unit."""
+
+import numpy as np
+import pytest
+
+import poolwise as pw
+
+RNG = np.random.default_rng(3)
+X = RNG.random((24, 2))
+Y = np.sin(5 * X).sum(axis=1)
+PENDING = np.array([[0.3, 0.3], [0.6, 0.1]])
+SPACE = pw.Space({"x": pw.Float(0.0, 1.0), "k": pw.Int(0, 40)})
+
+WAYS = {
+    "expected improvement": lambda belief, unit: proposed(belief, pw.ExpectedImprovement(unit * Y.max())),
+    "energy": lambda belief, unit: proposed(belief, pw.EnergyEntropy()),
+    "knowledge": lambda belief, unit: pw.propose(belief, pw.KnowledgeGradient(X[:9]), 2, seed=1),
+    "one shot": lambda belief, unit: pw.propose(belief, pw.KnowledgeGradient(), 2, maximizer=pw.OneShot(), seed=1),
+    "paths": lambda belief, unit: pw.thompson(belief, 3, seed=1),
+    "space": lambda belief, unit: pw.propose(belief, pw.SimpleRegret(), 2, domain=SPACE, seed=1),
+    "balanced": lambda belief, unit: pw.balanced(belief, 3, pending=PENDING, seed=1),
+}
+
+
+def proposed(belief, goal):
+    return pw.propose(belief, goal, 3, pending=PENDING, seed=1)
+
+
+def in_unit(way, unit):
+    process = pw.GaussianProcess(pw.Matern52(0.4, amplitude=unit), noise=1e-4 * unit**2)
+    return WAYS[way](process.condition(X, unit * Y), unit)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_unit_of_outcomes_changes_no_pool(way):
+    """The search climbs as far, and what is padded is as large as what is not."""
+    usual = in_unit(way, 1.0)
+    for unit in (1e-8, 1e8):
+        other = in_unit(way, unit)
+
+        np.testing.assert_allclose(usual.pool, other.pool, atol=1e-6)
+        np.testing.assert_allclose([usual.value, usual.error], [other.value / unit, other.error / unit], rtol=1e-6)
+        np.testing.assert_allclose(unit * usual.contributions, other.contributions, rtol=1e-4, atol=1e-9 * unit)
