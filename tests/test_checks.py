@@ -82,11 +82,13 @@ BAD = {
     "normals of another width": ("normals", lambda s: NORMAL.outcomes([[0.1, 0.2, 0.3]])),
     "fit with NaN": ("y", lambda s: pw.fit(X, [1.0, NAN, 3.0])),
     "fit with fewer y": ("y", lambda s: pw.fit(X, [1.0, 2.0])),
+    "fit with more y than scouts": ("y", lambda s: pw.fit(np.linspace(0, 1, 280)[:, None], np.zeros(300))),
     "fit beyond numbers": ("y", lambda s: pw.fit(X, [1e200, 0.0, 1.0])),
     "fit with negative noise": ("noise", lambda s: pw.fit(X, Y, noise=-1.0)),
     "fit with another start": ("start", lambda s: pw.fit([[0.1, 0.2], [0.3, 0.4]], [1.0, 2.0], start=s)),
     "paths without dimension": ("dimension", lambda s: pw.sample_paths(PROCESS)),
     "no paths": ("count", lambda s: pw.sample_paths(s, 0)),
+    "few samples of a search": ("samples", lambda s: pw.Ascent(samples=3)),
     "paths at a vector": ("points", lambda s: pw.sample_paths(s)([0.1, 0.2])),
 }
 

@@ -102,7 +102,7 @@ class Problem:
     """Checked observations whose hyperparameters are wanted, and the standardisation of the outcomes."""
 
     points: Float[np.ndarray, "n d"]
-    outcomes: Float[np.ndarray, " m"]  # `data` says it if there are fewer or more than points
+    outcomes: Float[np.ndarray, " n"]
     noise: Float[np.ndarray, "*k"] | None
     kernel: type[Kernel]
     shift: float
@@ -152,6 +152,8 @@ def rows_of(count: int) -> int:
 
 def problem_of(X: Numbers, y: Numbers, kernel: type[Kernel], noise: Numbers | None) -> Problem:
     points, outcomes = np.asarray(checks.matrix("X", X)), np.asarray(checks.vector("y", y))
+    if len(points) != len(outcomes):
+        raise InputError(f"y: has {len(outcomes)} values for the {len(points)} rows of X; give one for each row.")
     if np.abs(outcomes).max() > LARGEST:
         raise InputError(f"y: has values beyond {LARGEST:g}; rescale the outcomes or leave those out.")
     variances = None if noise is None else _variances(noise)
@@ -204,7 +206,7 @@ def _variances(noise: Numbers) -> Float[np.ndarray, "*n"]:
 
 
 def _standardisation(y: Float[np.ndarray, " n"]) -> tuple[float, float]:
-    """Mean and standard deviation, by way of the largest value so that nothing overflows; 1 for constant outcomes."""
+    """Mean and standard deviation, by way of the largest value so that nothing overflows; it stands for a zero one."""
     size = float(np.abs(y).max()) or 1.0
     scale = size * float(np.std(y / size))
     return size * float(np.mean(y / size)), scale if scale > 1e-12 * size else size

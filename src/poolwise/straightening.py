@@ -95,9 +95,9 @@ def fit_rotated(
                     return None
                 start = cube_of(tried)
             end = alone(new, new.data(), start, ROUNDS)
-            if not height_of(end) > max(height + BETTER, least):
+            if not height_of(end) > least:
                 break
-            height, best = height_of(end), turned(new.posterior(cube_of(end)), axes, problem.points)
+            least, best = height_of(end) + BETTER, turned(new.posterior(cube_of(end)), axes, problem.points)
         return None if best is plain else best
 
 

@@ -134,7 +134,10 @@ class Posterior:
 
     @property
     def log_evidence(self) -> float:
-        """The logarithm of the probability density of the observed outcomes under the prior."""
+        """The logarithm of the probability density of the observed outcomes under the prior.
+
+        Where the mean's coefficients were learned it is that under the likeliest ones.
+        """
         live, residual = np.asarray(self.data.live), np.asarray(residuals(self.process, self.data))
         roots = np.diagonal(np.asarray(self.root))[live]
         return float(np.log(roots).sum() - residual @ np.asarray(self.weights) / 2 - live.sum() * LOG_TAU / 2)

@@ -185,7 +185,7 @@ def _marginal(  # noqa: PLR0913
     """`marginal_pools` on the device."""
     values = _values(posteriors, worths, z, points)
     lowest = jnp.min(jnp.where(jnp.isfinite(values), values, jnp.inf), axis=1, keepdims=True)
-    weights = jnp.where(jnp.isfinite(values), values - jnp.minimum(lowest, 0.0), 0.0)
+    weights = jnp.where(jnp.isfinite(values), values - lowest, 0.0)
     weights = weights + jnp.maximum(1e-9 * jnp.max(weights, axis=1, keepdims=True), 1e-300)
     _, index = jax.lax.top_k(jnp.log(weights)[:, None, :] + noise, q)
     return jax.vmap(lambda own, chosen: own[chosen])(points, index)

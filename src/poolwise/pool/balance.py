@@ -51,7 +51,8 @@ PLACES = 64  # maxima of drawn functions that may be recommended in the end, for
 FEATURES = 256  # random waves of each function,
 SEEN = 7  # and the best observations, beside the highest mean;
 AGAIN = 8  # its points count as if each were observed so often: other pools will follow this one
-EFFORT = Ascent(lanes=1)  # of a half; a second lane changed no pool of 32 tasks where less of all else cost regret
+EFFORT = Ascent(lanes=1)  # a second lane changed no pool of 32 tasks where less of all else cost regret
+EQUAL = 1e-12  # outcomes that spread by a smaller share of their size are equal
 CLIMBING = Ascent(samples=512, lanes=1, rounds=4)  # of a probability, which takes twice as many samples
 
 
@@ -187,5 +188,6 @@ def best_expected(posterior: Posterior) -> float:
 
 
 def _spread(posterior: Posterior) -> float:
-    """Of the observations; of the prior where they are all equal."""
-    return float(np.std(posterior.y)) or float(posterior.process.kernel.amplitude)
+    """Of the observations; of the prior where they are all equal, but for rounding."""
+    spread = float(np.std(posterior.y))
+    return spread if spread > EQUAL * np.abs(posterior.y).max() else float(posterior.process.kernel.amplitude)

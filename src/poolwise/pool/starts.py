@@ -92,21 +92,12 @@ def marginal_pools(
     """
     rng = np.random.default_rng([seed, 2])
     finite = np.where(np.isfinite(values), values, -np.inf)
-    lowest = finite[np.isfinite(finite)].min(initial=0.0) if np.isfinite(finite).any() else 0.0
+    lowest = finite[np.isfinite(finite)].min() if np.isfinite(finite).any() else 0.0
     weights = np.where(np.isfinite(finite), finite - lowest, 0.0)
     weights = weights + max(weights.max() * 1e-9, 1e-300)
     # The q largest of log(weight) + Gumbel noise are a sample without replacement.
     keys = np.log(weights)[None, :] + rng.gumbel(size=(count, len(points)))
     return points[np.argsort(-keys, axis=1, kind="stable")[:, :q]]
-
-
-def boltzmann(values: Float[np.ndarray, " c"], count: int, seed: int, *, heat: float = 1.0) -> Any:
-    """Indices of pools to start from: the best, and others with probability exp(heat (value - mean) / deviation)."""
-    finite = np.where(np.isfinite(values), values, np.nanmin(np.where(np.isfinite(values), values, 0.0)) - 1.0)
-    deviation = finite.std() or 1.0
-    keys = heat * (finite - finite.mean()) / deviation + np.random.default_rng([seed, 3]).gumbel(size=len(finite))
-    keys[np.argmax(finite)] = np.inf
-    return np.argsort(-keys, kind="stable")[:count]
 
 
 def candidate_sets(sets: int, count: int, d: int, seed: int) -> Float[np.ndarray, "s c d"]:
