@@ -28,7 +28,7 @@ MOST_LAPSES = 3  # a trial that was lost with so many workers may be what ends t
 class Board:
     """What workers see of a study: how far it is, and what there is to take."""
 
-    count: int  # all trials
+    pools: int  # asked for so far
     finished: int  # told or failed, without those that were added by hand
     held: int  # pending, and somebody's
     free: int  # pending, and nobody's: not taken yet, given back, or the lease has run out
@@ -141,7 +141,7 @@ def _board(c: sa.Connection, head: Row, pending: list[Row], now: float) -> Board
     own = (trials.c.study == head["id"]) & trials.c.pool.is_not(None) & (trials.c.state != "pending")
     finished = c.scalar(sa.select(sa.func.count()).select_from(trials).where(own)) or 0
     free = sum(_is_free(row, now) for row in pending)
-    return Board(head["trials"], finished, len(pending) - free, free)
+    return Board(head["pools"], finished, len(pending) - free, free)
 
 
 def _is_free(row: Row, now: float) -> bool:

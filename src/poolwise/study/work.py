@@ -117,7 +117,7 @@ class Worker:
         self._callbacks = Callbacks(study, means.watch, ())
         self._teller = Teller(study, self._callbacks, interrupt)
         self._mine: int | None = None
-        self._exhausted: int | None = None  # the number of trials at which no experiment was left
+        self._exhausted: int | None = None  # the number of pools after which no experiment was left
         self._nap, self._busy_at = FIRST_NAP, time.monotonic()
 
     def numbers(self) -> list[int]:
@@ -160,11 +160,11 @@ class Worker:
                 self._run(trial)
             return trial is not None
         size = self._shift.pool_size(board)
-        return size > 0 and board.count != self._exhausted and self._ask(board, size)
+        return size > 0 and board.pools != self._exhausted and self._ask(board, size)
 
     def _is_over(self, board: Board) -> bool:
         """Whether nothing can come any more."""
-        over = board.count == self._exhausted and not board.held and not board.free
+        over = board.pools == self._exhausted and not board.held and not board.free
         if over:
             log.warning("work: ends before %d trials, as no experiment is left in the space", self._shift.trials)
         return over
@@ -179,20 +179,20 @@ class Worker:
         return True
 
     def _ask(self, board: Board, size: int) -> bool:
-        """Ask for a pool that all can take from, if it is this worker's turn; who asks at the same count gets the same.
+        """Ask for a pool that all can take from, if it is this worker's turn; who has seen as many pools gets the same.
 
         A model is made in another process; without one nothing heavy is loaded.
         """
-        wish = Wish(size, f"poolwise-work-{board.count}", waiting_lease(self._study))
+        wish = Wish(size, f"poolwise-pool-{board.pools}", waiting_lease(self._study))
         with turn(self._study) as mine:
             if not mine:
                 return False
             try:
                 self._patiently(lambda: self._ask_for(wish))
             except SpaceExhausted:
-                self._exhausted = board.count
+                self._exhausted = board.pools
             except ConflictError:  # answered before, with another size
-                log.info("work: the study has grown meanwhile")
+                log.info("work: another worker has asked meanwhile")
         return True
 
     def _ask_for(self, wish: Wish) -> None:
