@@ -38,7 +38,7 @@ class Board:
 def renewing(study: Study, lease: float | None, numbers: Callable[[], list[int]]) -> Iterator[None]:
     """Renew the leases of trials, again and again, by a thread of its own: the objective may hold this one.
 
-    Trials that are left at the end may be taken over by others at once.
+    Trials that are left at the end are given back: others may take them over at once.
     """
     if lease is None:
         yield
@@ -47,7 +47,7 @@ def renewing(study: Study, lease: float | None, numbers: Callable[[], list[int]]
 
     def renew() -> None:
         while not over.wait(lease / SHARE):
-            _renew(study, numbers(), lease)
+            _try(numbers(), lambda number: study.renew(number, lease), "renewed")
 
     thread = threading.Thread(target=renew, daemon=True, name="poolwise-leases")
     thread.start()
@@ -56,15 +56,16 @@ def renewing(study: Study, lease: float | None, numbers: Callable[[], list[int]]
     finally:
         over.set()
         thread.join()
-        _renew(study, numbers(), NO_TIME)
+        _try(numbers(), lambda number: give_back(study, number), "ended")
 
 
-def _renew(study: Study, numbers: list[int], lease: float) -> None:
+def _try(numbers: list[int], change: Callable[[int], object], changed: str) -> None:
+    """Change leases as far as the store can be used; what is not changed runs out."""
     for number in numbers:
         try:
-            study.renew(number, lease)
+            change(number)
         except PoolwiseError as error:
-            log.warning("run: the lease of trial %d could not be renewed (%s)", number, error)
+            log.warning("run: the lease of trial %d could not be %s (%s)", number, changed, error)
 
 
 def waiting_lease(study: Study) -> float | None:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TypeVar
 
-from poolwise.errors import PoolwiseError
 from poolwise.space.errors import SpaceExhausted
 from poolwise.study.apart import Wish, ask_apart
 from poolwise.study.callbacks import Callbacks
@@ -21,7 +20,7 @@ from poolwise.study.calling import Report
 from poolwise.study.choosing import kind_of, make_workers
 from poolwise.study.errors import ConflictError, StorageUnavailable
 from poolwise.study.interrupt import LONGEST_WAIT, Inbox, Interrupt
-from poolwise.study.leases import Board, give_back, look, renewing, take, waiting_lease
+from poolwise.study.leases import Board, look, renewing, take, waiting_lease
 from poolwise.study.run import _check_call
 from poolwise.study.stops import RunInterrupted
 from poolwise.study.study import Study
@@ -235,15 +234,9 @@ class Worker:
         return RunInterrupted(f"the worker was stopped; trial {trial.number} is given back.")
 
     def _leave(self) -> None:
-        """End what is running, then give the trial back."""
+        """End what is running; `renewing` gives the trial back after that."""
         self._means.end()
         self._workers.close(now=True)
-        if (number := self._mine) is not None:
-            self._mine = None
-            try:
-                give_back(self._study, number)
-            except PoolwiseError as error:
-                log.warning("work: trial %d is free when its lease has run out (%s)", number, error)
 
     def _patiently(self, call: Callable[[], T]) -> T:
         """What a call returns, with several attempts if the store is away, each as long as the study is patient."""
