@@ -163,6 +163,11 @@ class Store:
         """The pool that a request was answered with, or None."""
         return self._run.read(lambda c: sql.answer(c, study, request, q))
 
+    def asked(self, study: int, request: str) -> int | None:
+        """The q that a request was answered with, or None."""
+        found = self._run.read(lambda c: sql.request(c, study, request))
+        return None if found is None else int(found["q"])
+
     def ask(self, study: int, request: Request) -> list[Trial] | None:
         """Store a pool, whole; None where the data have changed since it was made."""
 
