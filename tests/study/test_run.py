@@ -115,6 +115,18 @@ def test_the_total_is_of_the_study(line):
     assert {"pending": 0, "told": 6, "failed": 0} == line.counts
 
 
+def test_trials_added_during_a_run_do_not_count(line):
+    """As many are run as without them."""
+
+    class Adds:
+        def on_tell(self, study, trial):
+            study.add({"x": 0.5}, 0.0)
+
+    line.run(lambda x: x, trials=6, callbacks=[Adds()])
+
+    assert [6, 6] == [sum(trial.added == added for trial in line.trials) for added in (False, True)]
+
+
 def check_any_workers(settings):
     """What is suggested does not depend on who evaluates it."""
     runs = []
