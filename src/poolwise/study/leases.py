@@ -86,6 +86,17 @@ def look(study: Study) -> Board:
     return store._run.read(work)
 
 
+def leased(study: Study) -> dict[int, bool]:
+    """The pending trials that are on a lease, by number, and whether it lives."""
+    store, identity = study._store, study._id
+
+    def work(c: sa.Connection) -> dict[int, bool]:
+        now = store._now(c)
+        return {row["number"]: row["lease"] > now for row in _pending(c, identity) if row["lease"] is not None}
+
+    return store._run.read(work)
+
+
 def take(study: Study, lease: float, most: int) -> Trial | None:
     """The first trial that is nobody's, now on a lease; no two callers get the same.
 

@@ -20,7 +20,7 @@ from poolwise.study.callbacks import Callbacks
 from poolwise.study.calling import Report
 from poolwise.study.choosing import adapted, kind_of, make_workers
 from poolwise.study.interrupt import LONGEST_WAIT, Inbox, Interrupt
-from poolwise.study.leases import look, renewing
+from poolwise.study.leases import leased, look, renewing
 from poolwise.study.stops import RunInterrupted, RunStopped
 from poolwise.study.study import Study
 from poolwise.study.telling import Teller
@@ -167,9 +167,8 @@ class Run:
 
     def _ask(self) -> None:
         """A pool for the free workers. Trials on the lease of another run count, as long as it lives."""
-        now = time.time()
-        others = [trial for trial in self._study.pending if trial.lease is not None and trial.number not in self._mine]
-        self._held = sum(trial.lease.timestamp() > now for trial in others if trial.lease is not None)
+        others = {number: lives for number, lives in leased(self._study).items() if number not in self._mine}
+        self._held = sum(others.values())
         wanted = self._plan.trials - self.finished() - len(self._mine) - self._held
         size = min(wanted, self._plan.q - len(self._running))
         if size <= 0 or (self._exhausted and len(others) == self._held):
