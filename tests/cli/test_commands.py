@@ -112,6 +112,17 @@ def test_ask_writes_what_was_asked_for(bench):
     assert ("yield", [4, 5]) == (data["objective"], [trial["number"] for trial in data["trials"]])
 
 
+def test_a_demo_without_a_cache(tmp_path):
+    """Where compiled programs cannot be kept, that is a warning."""
+    (tmp_path / "cache").touch()
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("POOLWISE", "JAX"))}
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    code, shown, messages = python("-m", "poolwise", "demo", cwd=tmp_path, env=environment)
+
+    assert (0, True) == (code, "The next two experiments" in shown), messages
+    assert "compiled programs are not kept" in messages
+
+
 def test_a_repeated_request(bench):
     """The same pool again, also when the budget is reached meanwhile."""
     first = bench("ask", "-q", 8, "--request-id", "monday", "--format", "csv").stdout

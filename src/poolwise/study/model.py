@@ -20,7 +20,7 @@ from poolwise.learning import fit
 from poolwise.pool.balance import balanced_pool, likely_better, much_better
 from poolwise.pool.domain import Domain
 from poolwise.pool.proposal import propose
-from poolwise.programs import keep_programs
+from poolwise.programs import keep_if_possible
 from poolwise.straightening import fit_rotated, fit_warped, prepare_warped
 from poolwise.study.allowed import Allowed, Level, Tried
 from poolwise.study.definition import Definition, Settings
@@ -70,7 +70,7 @@ def learn(definition: Definition, trials: Sequence[Trial]) -> Model | None:
     """The model of the told trials; None while there are too few."""
     if not ready(definition, trials):
         return None
-    _keep_programs()
+    keep_if_possible()
     told, U = place(definition.space, [trial for trial in trials if trial.state == "told"])
     values = np.array([trial.value for trial in told], dtype=float)
     plain = scale_of(values, maximize=definition.direction == "maximize")
@@ -221,11 +221,3 @@ def _different(U: Float[np.ndarray, "p d"]) -> Float[np.ndarray, "r d"]:
     """The rows without repeats, in their order."""
     _, first = np.unique(U, axis=0, return_index=True)
     return U[np.sort(first)]
-
-
-@functools.cache
-def _keep_programs() -> None:
-    try:
-        keep_programs()
-    except (OSError, InputError) as error:
-        log.warning("study: compiled programs are not kept on disk (%s)", error)
