@@ -335,6 +335,16 @@ def test_failures_everywhere_do_not_block():
             study.fail(trial, "broken")
 
 
+@pytest.mark.parametrize("q", [5, 8])
+def test_failures_are_avoided_where_few_points_are_left(q, no_fallback):
+    """First those that are likelier to succeed than not, all of them; then others, to make the pool whole."""
+    study = Study(space={"n": Int(0, 23)}, maximize="yield")
+    for n in range(0, 24, 2):
+        study.add({"n": n}, n if n < 11 else math.nan)
+
+    assert {1, 3, 5, 7, 9} <= {trial.params["n"] for trial in suggested(study, q)}
+
+
 def follows(points, failing):
     """What is learned when these points fail and the others do not."""
     return success_of(points[~failing], points[failing])

@@ -19,6 +19,7 @@ from poolwise.errors import InputError
 from poolwise.learning import fit
 from poolwise.pool.balance import balanced_pool, likely_better, much_better
 from poolwise.pool.domain import Domain
+from poolwise.pool.picks import MOST
 from poolwise.pool.proposal import propose
 from poolwise.programs import keep_if_possible
 from poolwise.straightening import fit_rotated, fit_warped, prepare_warped
@@ -129,22 +130,21 @@ def choose(
         allowed = Allowed(definition.space, tried, level)
         try:
             pool = _pool(model, q, waiting, allowed, seed)
-        except InputError as error:  # fewer than q points are left
+        except InputError as error:  # fewer than q points are left: all of them
             log.info("study: %s", error)
-            return np.zeros((0, definition.space.dimension))
+            return allowed.sample(int(min(allowed.size, MOST)), seed)[:q]
         snapped = definition.space.snap(pool)
         return _different(snapped[allowed.fresh(snapped)])
 
     if tried.success is None:
         return found(None)
     pool = found(tried.even)
-    if len(pool) == 0:
-        return found(None)
     sure = tried.reaches(pool, tried.sure)
     bold = (len(trials) + q) // BOLD - len(trials) // BOLD
     if (~sure).sum() <= bold:
         return pool
-    return _different(np.concatenate([pool[sure], pool[~sure][:bold], found(tried.sure)]))[:q]
+    doubtful = pool[~sure]
+    return _different(np.concatenate([pool[sure], doubtful[:bold], found(tried.sure), doubtful[bold:]]))[:q]
 
 
 def best_mean(definition: Definition, trials: Sequence[Trial]) -> dict[str, Any] | None:
