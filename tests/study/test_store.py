@@ -1,5 +1,6 @@
 """The contract of the store: the same on SQLite in memory, on an SQLite file and on PostgreSQL."""
 
+import contextlib
 import gc
 import json
 import math
@@ -285,6 +286,19 @@ def test_what_is_said_again_must_agree(tmp_path, said, words):
     Study(url, space={"x": Float(0, 1)}, maximize="yield").close()
     with pytest.raises(ConflictError, match=words):
         Study(url, **said)
+
+
+@pytest.mark.parametrize(
+    "said, agrees", [([1, 0, 2], True), ([1.0, 0, 2], True), ([True, 0, 2], False), ([1, False, 2], False)]
+)
+def test_true_is_not_one(tmp_path, said, agrees):
+    """A choice that is said again has the same values, of which 1 and 1.0 are one, and true another."""
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    Study(url, space={"x": Float(0, 1), "c": Choice([1, 0, 2])}, maximize="yield").close()
+    space = {"c": Choice(said), "x": Float(0, 1)}
+
+    with contextlib.nullcontext() if agrees else pytest.raises(ConflictError, match="c: values: stored"):
+        Study(url, space=space, maximize="yield").close()
 
 
 def test_a_study_that_is_not_there(tmp_path):
