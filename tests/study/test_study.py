@@ -21,7 +21,7 @@ from poolwise.space.space import Space
 from poolwise.study import schema
 from poolwise.study import suggest as suggesting
 from poolwise.study.allowed import EVEN, Allowed, tried_of
-from poolwise.study.definition import Definition, Settings
+from poolwise.study.definition import ACQUISITIONS, Definition, Settings
 from poolwise.study.handles import PICTURES
 from poolwise.study.model import subset
 from poolwise.study.placing import nearest
@@ -515,7 +515,7 @@ def test_the_seed_is_folded_with_the_count():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("acquisition", ["ei", "pi", "mean", "ucb"])
+@pytest.mark.parametrize("acquisition", [name for name in ACQUISITIONS if name != "fill"])
 def test_every_acquisition_gives_a_pool(acquisition, no_fallback):
     study = Study(space=LINE, minimize="loss", settings=Settings(acquisition=acquisition))
     for x in np.linspace(0, 1, 6):
