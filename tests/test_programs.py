@@ -1,6 +1,7 @@
 """Programs on disk: kept where asked, never over a setting of the user's."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -54,6 +55,50 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path):
     ran = run(tmp_path, "ours")
 
     assert "others may write" in ran.stderr
+
+
+HOMELESS = """
+import sys
+from pathlib import Path
+
+def home():
+    raise RuntimeError("Could not determine home directory.")
+
+Path.home = home
+import poolwise as pw
+if sys.argv[1] == "study":
+    study = pw.Study(space={"x": pw.Float(0, 1)}, minimize="loss")
+    for x in (0.0, 0.3, 0.7, 1.0):
+        study.add({"x": x}, x)
+    study.ask(1)
+else:
+    print(pw.keep_programs(*sys.argv[2:]))
+"""
+
+
+def homeless(*arguments, **environment):
+    """What is printed and what is warned of where a user has no home, as in some containers."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("POOLWISE", "JAX", "XDG"))}
+    command = [sys.executable, "-c", HOMELESS, *map(str, arguments)]
+    ran = subprocess.run(command, capture_output=True, text=True, env={**kept, **environment})
+    return ran.stdout.strip(), ran.stderr
+
+
+def test_a_folder_that_is_named_needs_no_home(tmp_path):
+    """Neither where the caller names it nor where the environment does; without one the error says what to name."""
+    folder = str(tmp_path / "kept")
+
+    assert folder == homeless("keep", folder)[0]
+    assert folder == homeless("keep", POOLWISE_PROGRAMS=folder)[0]
+    assert re.search(r"FileNotFoundError: .*POOLWISE_PROGRAMS", homeless("keep")[1])
+
+
+def test_a_study_without_a_home_has_its_model():
+    """Its programs are not kept, and that is all."""
+    warned = homeless("study")[1]
+
+    assert "compiled programs are not kept" in warned
+    assert "could not be used" not in warned and "Traceback" not in warned
 
 
 @programs.quickly("power")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -16,6 +17,8 @@ import numpy as np
 from poolwise.errors import InputError
 from poolwise.kept import Kept
 from poolwise.version import __version__
+
+log = logging.getLogger(__name__)
 
 # A compiled program holds some 160 memory maps, of which Linux allows a process 65,530; a process that has no more left
 # crashes. So the programs that were used least recently are let go: from disk they are back in a tenth of a second.
@@ -38,8 +41,7 @@ def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
     named = os.environ.get("POOLWISE_PROGRAMS")
     if jax.config.jax_compilation_cache_dir is not None or named == "off":  # type: ignore[attr-defined]
         return None
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    path = Path(folder or named or base / "poolwise" / f"programs-{__version__}")
+    path = Path(folder or named or _cache() / "poolwise" / f"programs-{__version__}")
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     if path.stat().st_mode & 0o022:
         raise InputError(f"folder: others may write to {path}, and what is kept there is run; chmod go-w it.")
@@ -47,6 +49,23 @@ def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)  # type: ignore[no-untyped-call]
     _folder = path
     return path
+
+
+@functools.cache
+def keep_if_possible() -> None:
+    """Keep compiled programs, or say why not: no folder is a reason to wait longer, not to stop."""
+    try:
+        keep_programs()
+    except (OSError, InputError) as error:
+        log.warning("compiled programs are not kept on disk (%s)", error)
+
+
+def _cache() -> Path:
+    """The user's cache folder."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        raise FileNotFoundError("There is no home folder; POOLWISE_PROGRAMS may name one for programs.") from None
 
 
 # What makes compilation short: less optimisation by LLVM, in two pieces, and elementwise code by XLA's older generator.

@@ -11,6 +11,7 @@ import pytest
 
 from poolwise.cli import main
 from poolwise.cli.init import questions
+from poolwise.cli.study_file import load
 from poolwise.cli.template import Answers
 
 COMMANDS = ["init", "run", "ask", "tell", "status", "best", "trials", "export", "plot", "doctor"]
@@ -111,6 +112,17 @@ def test_ask_writes_what_was_asked_for(bench):
     assert ("yield", [4, 5]) == (data["objective"], [trial["number"] for trial in data["trials"]])
 
 
+def test_a_demo_without_a_cache(tmp_path):
+    """Where compiled programs cannot be kept, that is a warning."""
+    (tmp_path / "cache").touch()
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("POOLWISE", "JAX"))}
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    code, shown, messages = python("-m", "poolwise", "demo", cwd=tmp_path, env=environment)
+
+    assert (0, True) == (code, "The next two experiments" in shown), messages
+    assert "compiled programs are not kept" in messages
+
+
 def test_a_repeated_request(bench):
     """The same pool again, also when the budget is reached meanwhile."""
     first = bench("ask", "-q", 8, "--request-id", "monday", "--format", "csv").stdout
@@ -118,6 +130,28 @@ def test_a_repeated_request(bench):
 
     assert first == bench("ask", "-q", 8, "--request-id", "monday", "--format", "csv").stdout
     assert "budget of 12 trials is reached" in bench("ask", code=3).stderr
+
+
+def test_a_repeated_request_that_the_budget_cut(bench):
+    """It is known by its name, whatever the budget leaves now; only a smaller one is another."""
+    bench("ask", "-q", 10)
+    first = bench.json("ask", "-q", 4, "--request-id", "two")
+
+    assert [10, 11] == [trial["number"] for trial in first["trials"]]
+    assert first == bench.json("ask", "-q", 4, "--request-id", "two")
+    assert first == bench.json("ask", "-q", 2, "--request-id", "two")
+    assert "was answered with q=2" in bench("ask", "-q", 1, "--request-id", "two", code=1).stderr
+
+
+def test_a_repeated_request_for_a_trial_that_was_left(bench):
+    """A trial that is handed out again has the request's name of its first pool."""
+    with load(bench.folder / "study.toml").open() as study:
+        study.ask(1, lease=1e-9)
+    first = bench.json("ask", "-q", 1, "--request-id", "again")
+    bench("ask", "-q", 11)
+
+    assert [0] == [trial["number"] for trial in first["trials"]]
+    assert first == bench.json("ask", "-q", 1, "--request-id", "again")
 
 
 def test_the_budget_cuts_a_pool(bench):

@@ -132,9 +132,11 @@ def test_a_function_of_the_command_line(shop):
     assert [0.5] * 3 == [trial["sem"] for trial in shop.json("trials", "--state", "told")]
 
 
+@pytest.mark.parametrize("expired", ["ask", "fail"])
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_an_interrupted_run_goes_on(shop):
+def test_an_interrupted_run_goes_on(shop, expired):
     """Ctrl-C ends the commands, leaves their trials pending, and the next run takes them up at once."""
+    shop.write("study.toml", f'{SQUARES}expired = "{expired}"\n')
     shop.write("loss.py", "import os, time\nopen(f'{os.getpid()}.pid', 'w').close()\ntime.sleep(60)\n")
     process = poolwise(shop.folder, "run", start_new_session=True)
     while len(list(shop.folder.glob("*.pid"))) < 3:
@@ -149,4 +151,4 @@ def test_an_interrupted_run_goes_on(shop):
     assert "to go on: poolwise run study.toml" in messages
     assert {"pending": 3, "failed": 0}.items() <= shop.json("status").items()
     shop.write("loss.py", "print(1)\n")
-    assert 6 == shop.json("run")["finished"] == len(shop.json("trials"))
+    assert 6 == shop.json("run")["finished"] == shop.json("status")["told"] == len(shop.json("trials"))

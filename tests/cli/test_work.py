@@ -142,7 +142,7 @@ def test_a_live_line(shop):
     console = Console(force_terminal=True, width=100, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     watch = Watch(console)
     watch.on_start(None, 64)
-    watch.on_look(None, Board(count=24, finished=20, held=4, free=0))
+    watch.on_look(None, Board(pools=6, finished=20, held=4, free=0))
     [shown] = watch._live.tasks
 
     assert (20, 64, "waiting for 4 trial(s) that others run") == (shown.completed, shown.total, shown.fields["state"])

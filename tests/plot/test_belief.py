@@ -199,9 +199,9 @@ def test_many_points_are_predicted_in_parts(study, model):
 
 @pytest.mark.parametrize("name", ["slices", "contours", "calibration", "importance"])
 def test_too_few_trials_say_how_many_are_needed(name):
-    """The message has the number that is there and the number that is needed."""
-    study = Study(space={"x": Float(0, 1)}, minimize="loss")
-    study.add({"x": 0.5}, 1.0)
+    """The message has the number that is there and the number that is needed, which is four in any space."""
+    study = Study(space={parameter: Float(0, 1) for parameter in "abcde"}, minimize="loss")
+    study.add(dict.fromkeys("abcde", 0.5), 1.0)
 
     with pytest.raises(InputError, match=f"{name}: needs a model, and a model needs 4 told trials .* has 1"):
         getattr(study.plot, name)()

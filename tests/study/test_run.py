@@ -115,6 +115,18 @@ def test_the_total_is_of_the_study(line):
     assert {"pending": 0, "told": 6, "failed": 0} == line.counts
 
 
+def test_trials_added_during_a_run_do_not_count(line):
+    """As many are run as without them."""
+
+    class Adds:
+        def on_tell(self, study, trial):
+            study.add({"x": 0.5}, 0.0)
+
+    line.run(lambda x: x, trials=6, callbacks=[Adds()])
+
+    assert [6, 6] == [sum(trial.added == added for trial in line.trials) for added in (False, True)]
+
+
 def check_any_workers(settings):
     """What is suggested does not depend on who evaluates it."""
     runs = []
@@ -429,6 +441,35 @@ def test_two_runs_share_a_total(tmp_path):
 
         assert 3 == len(study.trials) == study.counts["told"]
         assert dead.params == study.trials[0].params
+
+
+def shifted(study, seconds):
+    """The study, whose store has a clock that is ahead of this machine's by so many seconds."""
+    study._store._clock = lambda: time.time() + seconds
+    return study
+
+
+def test_a_lease_that_is_over_by_the_clock_of_the_store(line):
+    """Its trial is taken over at once, though by the clock of this machine it has a while left."""
+    shifted(line, 20.0).ask(1, lease=1e-9)
+    began = time.monotonic()
+    line.run(objectives.bowl, trials=1)
+
+    assert ["told"] == states(line)
+    assert time.monotonic() - began < 10
+
+
+def test_a_lease_that_lives_by_the_clock_of_the_store(line):
+    """Its trial is another run's, and a part of the total."""
+    [other] = shifted(line, -60.0).ask(1, lease=30)
+
+    class Tells:
+        def on_tell(self, study, trial):
+            study.tell(other, 1.0)
+
+    line.run(objectives.bowl, trials=2, q=2, executor="threads", callbacks=[Tells()])
+
+    assert ["told", "told"] == states(line)
 
 
 def test_a_run_that_ends_gives_up_its_leases(line):

@@ -181,6 +181,18 @@ def test_what_the_run_ends_itself_is_not_read(study, caplog):
     assert [] == caplog.records
 
 
+@pytest.mark.parametrize("expired", ["ask", "fail"])
+def test_a_trial_on_a_lease_is_left_to_the_next_run(expired):
+    """It is nobody's, and its lease has not run out."""
+    with Study(space=LINE, minimize="loss", settings=Settings(acquisition="fill", expired=expired)) as study:
+        with pytest.raises(RunInterrupted):
+            study.run(lambda x: signal.raise_signal(signal.SIGINT), trials=3, lease=30)
+        assert {"pending": 1, "told": 0, "failed": 0} == study.counts
+
+        study.run(lambda x: x, trials=3, lease=30)
+        assert {"pending": 0, "told": 3, "failed": 0} == study.counts
+
+
 def test_a_second_ctrl_c_is_raised():
     interrupt = Interrupt(Inbox())
     before = signal.getsignal(signal.SIGINT)

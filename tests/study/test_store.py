@@ -1,5 +1,6 @@
 """The contract of the store: the same on SQLite in memory, on an SQLite file and on PostgreSQL."""
 
+import contextlib
 import gc
 import json
 import math
@@ -12,6 +13,7 @@ from poolwise.space.errors import SpaceError, SpaceExhausted
 from poolwise.space.parameters import Choice, Float, Int
 from poolwise.study.definition import Settings
 from poolwise.study.errors import ConflictError, StorageError, StorageUnavailable, StudyNotFound, VersionError
+from poolwise.study.store import Store
 from poolwise.study.study import Study
 
 POINT = {"x": 0.5, "n": 7, "kind": "b"}
@@ -286,6 +288,19 @@ def test_what_is_said_again_must_agree(tmp_path, said, words):
         Study(url, **said)
 
 
+@pytest.mark.parametrize(
+    "said, agrees", [([1, 0, 2], True), ([1.0, 0, 2], True), ([True, 0, 2], False), ([1, False, 2], False)]
+)
+def test_true_is_not_one(tmp_path, said, agrees):
+    """A choice that is said again has the same values, of which 1 and 1.0 are one, and true another."""
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    Study(url, space={"x": Float(0, 1), "c": Choice([1, 0, 2])}, maximize="yield").close()
+    space = {"c": Choice(said), "x": Float(0, 1)}
+
+    with contextlib.nullcontext() if agrees else pytest.raises(ConflictError, match="c: values: stored"):
+        Study(url, space=space, maximize="yield").close()
+
+
 def test_a_study_that_is_not_there(tmp_path):
     """The message lists those that are."""
     url = f"sqlite:///{tmp_path / 'a.db'}"
@@ -303,6 +318,34 @@ def test_studies_share_a_store(url, tmp_path):
         assert [0] == [t.number for t in b.ask()]
         assert 2 == len(a.trials)
         assert ["a", "b"] == a._store.names()
+
+
+@pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
+def test_a_crowd_makes_studies(url):
+    """Eight at a time: one of the same name, of which there is one then, and one each of another name."""
+    stores, start, made, errors = [Store(url) for _ in range(8)], threading.Barrier(8), [], []
+
+    def work(i):
+        try:
+            for turn in range(5):
+                start.wait(60)
+                made.append((stores[i].create(f"{turn}", "{}")["id"], turn))
+                made.append((stores[i].create(f"{turn}-{i}", "{}")["id"], (turn, i)))
+        except Exception as error:
+            start.abort()
+            errors.append(error)
+
+    crowd = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for one in crowd:
+        one.start()
+    for one in crowd:
+        one.join(60)
+    names = stores[0].names()
+    for store in stores:
+        store.close()
+
+    assert [] == errors
+    assert 45 == len(set(made)) == len({identity for identity, _ in made}) == len(names) == len(set(names))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Faults: a full disk, damage, hostile content, a server that restarts. Each has a promised outcome and a message."""
 
+import contextlib
 import itertools
 import json
 import logging
@@ -392,3 +393,21 @@ def test_no_other_error_than_ours(whole, tmp_path):
             study.tell(22, 1.0)
         except PoolwiseError as error:
             assert str(error)
+
+
+@pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
+def test_connections_that_other_threads_have_are_waited_for(url):
+    """As a lock is; only after the patience it is an error."""
+    with Study(url, space=SPACE, minimize="loss", patience=0.2) as study:
+        engine = study._store._run.engine
+        engine.pool._timeout = 0.05
+        with contextlib.ExitStack() as others:
+            for _ in range(15):
+                others.enter_context(engine.connect().execution_options(reader=True))
+            with pytest.raises(StorageUnavailable, match="other threads have all connections"):
+                study.ask(2)
+            study._store._run.patience = 60
+            release = threading.Timer(0.3, others.pop_all().close)
+            release.start()
+            assert 2 == len(study.ask(2))
+            release.join()

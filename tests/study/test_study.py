@@ -21,7 +21,7 @@ from poolwise.space.space import Space
 from poolwise.study import schema
 from poolwise.study import suggest as suggesting
 from poolwise.study.allowed import EVEN, Allowed, tried_of
-from poolwise.study.definition import Definition, Settings
+from poolwise.study.definition import ACQUISITIONS, Definition, Settings
 from poolwise.study.handles import PICTURES
 from poolwise.study.model import subset
 from poolwise.study.placing import nearest
@@ -335,6 +335,16 @@ def test_failures_everywhere_do_not_block():
             study.fail(trial, "broken")
 
 
+@pytest.mark.parametrize("q", [5, 8])
+def test_failures_are_avoided_where_few_points_are_left(q, no_fallback):
+    """First those that are likelier to succeed than not, all of them; then others, to make the pool whole."""
+    study = Study(space={"n": Int(0, 23)}, maximize="yield")
+    for n in range(0, 24, 2):
+        study.add({"n": n}, n if n < 11 else math.nan)
+
+    assert {1, 3, 5, 7, 9} <= {trial.params["n"] for trial in suggested(study, q)}
+
+
 def follows(points, failing):
     """What is learned when these points fail and the others do not."""
     return success_of(points[~failing], points[failing])
@@ -505,7 +515,7 @@ def test_the_seed_is_folded_with_the_count():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("acquisition", ["ei", "pi", "mean", "ucb"])
+@pytest.mark.parametrize("acquisition", [name for name in ACQUISITIONS if name != "fill"])
 def test_every_acquisition_gives_a_pool(acquisition, no_fallback):
     study = Study(space=LINE, minimize="loss", settings=Settings(acquisition=acquisition))
     for x in np.linspace(0, 1, 6):

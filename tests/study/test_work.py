@@ -36,11 +36,11 @@ def test_trials_are_taken_in_turn(clocked):
 
     assert [0, 1, 2] == [take(clocked, 60.0, 3).number for _ in range(3)]
     assert take(clocked, 60.0, 3) is None
-    assert Board(count=4, finished=0, held=3, free=1) == look(clocked)
+    assert Board(pools=1, finished=0, held=3, free=1) == look(clocked)
 
     give_back(clocked, 1)
     clocked.tell(0, 1.0)
-    assert Board(count=4, finished=1, held=1, free=2) == look(clocked)
+    assert Board(pools=1, finished=1, held=1, free=2) == look(clocked)
     assert [1, 3] == [take(clocked, 60.0, 9).number for _ in range(2)]
 
 
@@ -112,13 +112,13 @@ def test_one_has_the_turn(url):
 @pytest.mark.parametrize(
     "board, synchronous, asynchronous",
     [
-        (Board(count=0, finished=0, held=0, free=0), 8, 8),
-        (Board(count=8, finished=0, held=8, free=0), 0, 1),
-        (Board(count=8, finished=2, held=6, free=0), 0, 2),
-        (Board(count=8, finished=7, held=0, free=1), 0, 0),
-        (Board(count=16, finished=16, held=0, free=0), 4, 4),
-        (Board(count=20, finished=16, held=4, free=0), 0, 0),
-        (Board(count=20, finished=16, held=3, free=0), 0, 1),
+        (Board(pools=0, finished=0, held=0, free=0), 8, 8),
+        (Board(pools=1, finished=0, held=8, free=0), 0, 1),
+        (Board(pools=1, finished=2, held=6, free=0), 0, 2),
+        (Board(pools=1, finished=7, held=0, free=1), 0, 0),
+        (Board(pools=2, finished=16, held=0, free=0), 4, 4),
+        (Board(pools=3, finished=16, held=4, free=0), 0, 0),
+        (Board(pools=3, finished=16, held=3, free=0), 0, 1),
     ],
 )
 def test_the_size_of_a_pool(board, synchronous, asynchronous):
@@ -167,6 +167,30 @@ def test_workers_share_a_budget(url, asynchronous):
         assert sorted(calls) == sorted(trial.params["x"] for trial in study.trials)
         sizes = Counter(trial.pool for trial in study.trials)
         assert max(sizes.values()) == 4 and (asynchronous or [4, 4, 4, 2] == [sizes[k] for k in range(4)])
+
+
+def test_a_trial_that_is_given_back_while_a_pool_is_asked_for(tmp_path):
+    """It is the pool; so no trial is new, and the worker goes on to ask for those that are."""
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+
+    class Other:
+        """Another worker, which gives its trial back when this one has looked, and counts how often it looks."""
+
+        looks = 0
+
+        def on_look(self, study, board):
+            self.looks += 1
+            if board.held:
+                give_back(study, 0)
+            if self.looks > 50:
+                pytest.fail("the worker looks again and again")
+
+    with Study(url, space=SPACE, minimize="loss", settings=FILL) as study:
+        study.ask(1, lease=60)
+        work(study, Shift(4, 2, asynchronous=True), Means(url, lambda x: x, "threads", Other()))
+
+        assert {"pending": 0, "told": 4, "failed": 0} == study.counts
+        assert [0, 2, 2, 3] == [trial.pool for trial in study.trials]
 
 
 def test_workers_end_when_nothing_is_left(tmp_path):

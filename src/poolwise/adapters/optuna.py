@@ -53,7 +53,7 @@ class PoolSampler(BaseSampler):
     `q` is how many trials run at the same time at most, over all threads and processes of a study. The trials that are
     running elsewhere are part of the choice. With `search_space`, a distribution for each name, the first pool fills
     the space evenly; without it the first trials are sampled independently, until one has shown its parameters. A model
-    is asked once there are `n_startup_trials` values, and at least one more than there are parameters.
+    is asked once there are `n_startup_trials` values, and at least four.
 
     `constraints_func` is GPSampler's; constraints that trials set themselves count in the same way, and where one is
     above zero the neighbourhood is avoided. With `avoid_failed` so is that of failed trials, which are ignored

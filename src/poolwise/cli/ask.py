@@ -89,12 +89,11 @@ def _form(json_: bool, *, format_: str | None, out: Path | None, force: bool) ->
 
 def _size(file: StudyFile, study: Study, q: int, request_id: str | None) -> int:
     """How many experiments the budget allows; a request that was answered before is outside of it."""
+    if request_id is not None and (answered := study.answered(request_id)) is not None:
+        return min(q, answered)  # the budget may have cut it
     if file.trials is None:
         return q
-    trials = study.trials
-    if request_id is not None and any(trial.request_id == request_id for trial in trials):
-        return q
-    left = file.trials - sum(not trial.added for trial in trials)
+    left = file.trials - sum(not trial.added for trial in study.trials)
     if left <= 0:
         raise NothingToDo(f"the budget of {file.trials} trials is reached; raise `trials` in {file.path} to go on.")
     if left < q:

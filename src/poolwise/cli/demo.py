@@ -11,6 +11,7 @@ from rich.table import Table
 
 import poolwise as pw
 from poolwise.plot.pair import pair
+from poolwise.programs import keep_if_possible
 
 GRID = 96
 
@@ -18,7 +19,7 @@ GRID = 96
 def run(out: Path, seed: int) -> None:
     """Condition, propose, print a table on standard output, and draw."""
     notes = Console(stderr=True)
-    pw.keep_programs()
+    keep_if_possible()
     x = np.array([0.1, 0.5, 0.85])
     y = -(3.6 * x - 1.4) * np.sin(21.6 * x)
     posterior = pw.GaussianProcess(pw.Matern52(lengthscale=0.25), noise=1e-3).condition(x[:, None], y)

@@ -71,9 +71,9 @@ def figure1(out: Path, quick: bool, only: tuple[str, ...]) -> None:
     """A belief on a line, and ascents on the surfaces of five acquisition functions."""
     from poolwise.paper.figure1 import QUICK, Fineness
     from poolwise.paper.figure1 import figure1 as make
-    from poolwise.programs import keep_programs
+    from poolwise.programs import keep_if_possible
 
-    keep_programs()
+    keep_if_possible()
     click.echo(f"picture: {make(out, QUICK if quick else Fineness(), only=only)}")
 
 
@@ -83,10 +83,10 @@ def figure1(out: Path, quick: bool, only: tuple[str, ...]) -> None:
 def figure2(setup: Any, out: Path, *, only: tuple[str, ...], count: int, together: bool) -> None:
     """Log regret of every acquisition function with every optimizer, at equal runtime."""
     from poolwise.paper.figure2 import figure2 as make
-    from poolwise.programs import keep_programs
+    from poolwise.programs import keep_if_possible
 
     if together:
-        keep_programs()
+        keep_if_possible()
         setup = dataclasses.replace(setup, together=True)
     click.echo(f"results: {make(setup, out, only=only, count=count)}")
 

@@ -79,7 +79,6 @@ def _draw(study: Study, kind: str, path: Path) -> Path:
 
 def _without_display() -> None:
     from poolwise.errors import MissingExtra
-    from poolwise.programs import keep_programs
 
     try:
         import matplotlib
@@ -87,4 +86,3 @@ def _without_display() -> None:
         raise MissingExtra("Pictures need matplotlib, which is not installed: pip install 'poolwise[plot]'") from None
     use: Any = matplotlib.use
     use("Agg")
-    keep_programs()

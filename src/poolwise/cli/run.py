@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib
 import os
@@ -10,7 +9,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ import click
 from poolwise.cli.command import INTERRUPTED, FileError, NothingToDo, guarded, study_argument
 from poolwise.cli.show import as_data, put_best
 from poolwise.cli.terminal import put_json, say
-from poolwise.errors import PoolwiseError
 
 if TYPE_CHECKING:
     from poolwise.cli.study_file import StudyFile
@@ -93,26 +91,9 @@ class Job:
     end: Callable[[], None] = lambda: None
 
 
-@dataclass(frozen=True)
-class Mine:
-    """The trials of this run, so that the next need not wait for them when this one was stopped."""
-
-    numbers: set[int] = field(default_factory=set)
-
-    def on_ask(self, study: Any, pool: Any) -> None:
-        self.numbers.update(trial.number for trial in pool)
-
-    def release(self, study: Study) -> None:
-        """End the leases of what is still pending."""
-        for trial in study.pending:
-            if trial.number in self.numbers:
-                study.renew(trial, 1e-3)
-
-
 def _go(file: StudyFile, study: Study, job: Job) -> None:
     from poolwise.study.stops import RunInterrupted
 
-    mine = Mine()
     try:
         study.run(
             job.objective,
@@ -123,15 +104,12 @@ def _go(file: StudyFile, study: Study, job: Job) -> None:
             timeout=job.timeout,
             lease=LEASE,
             progress=True,
-            callbacks=[mine],
         )
     except RunInterrupted:
         say(f"stopped; to go on: {_again(file)}")
         raise SystemExit(INTERRUPTED) from None
     finally:
         job.end()
-        with contextlib.suppress(PoolwiseError):
-            mine.release(study)
 
 
 def _command(file: StudyFile) -> Job:

@@ -89,10 +89,10 @@ def workers(count: int) -> Iterator[Workers]:
 def _begin() -> None:
     import signal
 
-    import poolwise as pw
+    from poolwise.programs import keep_if_possible
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
-    pw.keep_programs()
+    keep_if_possible()
 
 
 @contextmanager

@@ -113,9 +113,8 @@ def belief_of(study: Study, picture: str) -> Belief:
     model = learn(record.definition, record.trials)
     if model is None:
         there = len(place(space, record.of("told"))[0])
-        needed = max(FEWEST, len(space.axes) + 1)
         raise InputError(
-            f"{picture}: needs a model, and a model needs {needed} told trials within the space; study "
+            f"{picture}: needs a model, and a model needs {FEWEST} told trials within the space; study "
             f"{study.name!r} has {there}. Tell more trials first; history and parallel draw what there is."
         )
     return Belief(record, model, place(space, record.of("pending"))[1])

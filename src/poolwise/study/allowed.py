@@ -14,7 +14,7 @@ from poolwise.space.space import Space
 from poolwise.study.success import Success
 
 ROOM = 0.1  # of the space, that stays open whatever has failed
-LESS = 0.2  # where nothing is sure, how far below the best of the space a point may score
+LESS = 0.2  # how far below the best of the space a point may score, where that is not sure itself
 SAMPLE = 256  # points that tell what the best of the space is
 OVERSAMPLE = 4
 
@@ -27,7 +27,7 @@ class Level:
     doubt: float
 
     def within(self, points: Float[np.ndarray, "n d"], success: Success, less: float) -> Level:
-        """This level, or a lower one where failures would leave less than a tenth of these points."""
+        """The lower of this level and one that is `less` below what the best tenth of these points score."""
         best = float(np.quantile(success.score(points, self.doubt), 1.0 - ROOM))
         return Level(min(self.score, best - less), self.doubt)
 

@@ -173,18 +173,27 @@ class Wanted:
         if self.settings is not None:
             said["settings"] = dataclasses.asdict(self.settings)
         for key, value in said.items():
-            if value != there[key]:
+            if not same(there[key], value):
                 raise ConflictError(
                     f"study {name!r}: exists with another {key}: {difference(there[key], value)}. "
                     "Leave it out to go on with the stored one, or choose another name for a new study."
                 )
 
 
+def same(stored: Any, given: Any) -> bool:
+    """Whether two pieces of plain data are equal; true is not 1, and the order of keys does not matter."""
+    if isinstance(stored, dict) and isinstance(given, dict):
+        return stored.keys() == given.keys() and all(same(value, given[key]) for key, value in stored.items())
+    if isinstance(stored, list) and isinstance(given, list):
+        return len(stored) == len(given) and all(map(same, stored, given))
+    return bool(stored == given) and isinstance(stored, bool) == isinstance(given, bool)
+
+
 def difference(stored: Any, given: Any) -> str:
     """The innermost place where two pieces of plain data differ, in words."""
     if isinstance(stored, dict) and isinstance(given, dict):
         for key in [*stored, *given]:
-            if stored.get(key) != given.get(key):
+            if not same(stored.get(key), given.get(key)):
                 return f"{key}: {difference(stored.get(key), given.get(key))}"
     return f"stored {stored!r}, given {given!r}"
 

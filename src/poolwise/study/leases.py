@@ -28,7 +28,7 @@ MOST_LAPSES = 3  # a trial that was lost with so many workers may be what ends t
 class Board:
     """What workers see of a study: how far it is, and what there is to take."""
 
-    count: int  # all trials
+    pools: int  # asked for so far
     finished: int  # told or failed, without those that were added by hand
     held: int  # pending, and somebody's
     free: int  # pending, and nobody's: not taken yet, given back, or the lease has run out
@@ -38,7 +38,7 @@ class Board:
 def renewing(study: Study, lease: float | None, numbers: Callable[[], list[int]]) -> Iterator[None]:
     """Renew the leases of trials, again and again, by a thread of its own: the objective may hold this one.
 
-    Trials that are left at the end may be taken over by others at once.
+    Trials that are left at the end are given back: others may take them over at once.
     """
     if lease is None:
         yield
@@ -47,7 +47,7 @@ def renewing(study: Study, lease: float | None, numbers: Callable[[], list[int]]
 
     def renew() -> None:
         while not over.wait(lease / SHARE):
-            _renew(study, numbers(), lease)
+            _try(numbers(), lambda number: study.renew(number, lease), "renewed")
 
     thread = threading.Thread(target=renew, daemon=True, name="poolwise-leases")
     thread.start()
@@ -56,15 +56,16 @@ def renewing(study: Study, lease: float | None, numbers: Callable[[], list[int]]
     finally:
         over.set()
         thread.join()
-        _renew(study, numbers(), NO_TIME)
+        _try(numbers(), lambda number: give_back(study, number), "ended")
 
 
-def _renew(study: Study, numbers: list[int], lease: float) -> None:
+def _try(numbers: list[int], change: Callable[[int], object], changed: str) -> None:
+    """Change leases as far as the store can be used; what is not changed runs out."""
     for number in numbers:
         try:
-            study.renew(number, lease)
+            change(number)
         except PoolwiseError as error:
-            log.warning("run: the lease of trial %d could not be renewed (%s)", number, error)
+            log.warning("run: the lease of trial %d could not be %s (%s)", number, changed, error)
 
 
 def waiting_lease(study: Study) -> float | None:
@@ -81,6 +82,17 @@ def look(study: Study) -> Board:
 
     def work(c: sa.Connection) -> Board:
         return _board(c, sql.head(c, identity), _pending(c, identity), store._now(c))
+
+    return store._run.read(work)
+
+
+def leased(study: Study) -> dict[int, bool]:
+    """The pending trials that are on a lease, by number, and whether it lives."""
+    store, identity = study._store, study._id
+
+    def work(c: sa.Connection) -> dict[int, bool]:
+        now = store._now(c)
+        return {row["number"]: row["lease"] > now for row in _pending(c, identity) if row["lease"] is not None}
 
     return store._run.read(work)
 
@@ -141,7 +153,7 @@ def _board(c: sa.Connection, head: Row, pending: list[Row], now: float) -> Board
     own = (trials.c.study == head["id"]) & trials.c.pool.is_not(None) & (trials.c.state != "pending")
     finished = c.scalar(sa.select(sa.func.count()).select_from(trials).where(own)) or 0
     free = sum(_is_free(row, now) for row in pending)
-    return Board(head["trials"], finished, len(pending) - free, free)
+    return Board(head["pools"], finished, len(pending) - free, free)
 
 
 def _is_free(row: Row, now: float) -> bool:

@@ -22,7 +22,7 @@ from poolwise.study.transactions import Transactions
 
 log = logging.getLogger(__name__)
 
-ADVISORY = 0x706F6F6C  # one process makes the tables, the others wait
+ADVISORY = 0x706F6F6C  # one process makes tables or studies, the others wait
 
 
 def prepare(run: Transactions) -> None:
@@ -80,10 +80,18 @@ def check_tables(c: sa.Connection, url: URL) -> None:
             raise damaged(f"table {table.name} of {shown(url)}", f"lacks {', '.join(missing)}")
 
 
-def _bring_up(c: sa.Connection, url: URL) -> None:
-    """Create or migrate in one transaction; another process may have done it meanwhile."""
+def alone(c: sa.Connection) -> None:
+    """Wait for others that make tables or studies, and keep them waiting until the transaction ends.
+
+    SQLite has one writer at a time anyway.
+    """
     if c.dialect.name == "postgresql":
         c.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY)))
+
+
+def _bring_up(c: sa.Connection, url: URL) -> None:
+    """Create or migrate in one transaction; another process may have done it meanwhile."""
+    alone(c)
     found = stored_version(c)
     if found is None:
         metadata.create_all(c)
@@ -124,7 +132,7 @@ def backup_file(path: Path, version: int) -> Path:
 
 
 def _copy_tables(c: sa.Connection, version: int) -> None:
-    c.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY)))
+    alone(c)
     if stored_version(c) != version:
         return
     inspector = sa.inspect(c)

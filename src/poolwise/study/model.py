@@ -19,8 +19,9 @@ from poolwise.errors import InputError
 from poolwise.learning import fit
 from poolwise.pool.balance import balanced_pool, likely_better, much_better
 from poolwise.pool.domain import Domain
+from poolwise.pool.picks import MOST
 from poolwise.pool.proposal import propose
-from poolwise.programs import keep_programs
+from poolwise.programs import keep_if_possible
 from poolwise.straightening import fit_rotated, fit_warped, prepare_warped
 from poolwise.study.allowed import Allowed, Level, Tried
 from poolwise.study.definition import Definition, Settings
@@ -70,7 +71,7 @@ def learn(definition: Definition, trials: Sequence[Trial]) -> Model | None:
     """The model of the told trials; None while there are too few."""
     if not ready(definition, trials):
         return None
-    _keep_programs()
+    keep_if_possible()
     told, U = place(definition.space, [trial for trial in trials if trial.state == "told"])
     values = np.array([trial.value for trial in told], dtype=float)
     plain = scale_of(values, maximize=definition.direction == "maximize")
@@ -129,22 +130,21 @@ def choose(
         allowed = Allowed(definition.space, tried, level)
         try:
             pool = _pool(model, q, waiting, allowed, seed)
-        except InputError as error:  # fewer than q points are left
+        except InputError as error:  # fewer than q points are left: all of them
             log.info("study: %s", error)
-            return np.zeros((0, definition.space.dimension))
+            return allowed.sample(int(min(allowed.size, MOST)), seed)[:q]
         snapped = definition.space.snap(pool)
         return _different(snapped[allowed.fresh(snapped)])
 
     if tried.success is None:
         return found(None)
     pool = found(tried.even)
-    if len(pool) == 0:
-        return found(None)
     sure = tried.reaches(pool, tried.sure)
     bold = (len(trials) + q) // BOLD - len(trials) // BOLD
     if (~sure).sum() <= bold:
         return pool
-    return _different(np.concatenate([pool[sure], pool[~sure][:bold], found(tried.sure)]))[:q]
+    doubtful = pool[~sure]
+    return _different(np.concatenate([pool[sure], doubtful[:bold], found(tried.sure), doubtful[bold:]]))[:q]
 
 
 def best_mean(definition: Definition, trials: Sequence[Trial]) -> dict[str, Any] | None:
@@ -221,11 +221,3 @@ def _different(U: Float[np.ndarray, "p d"]) -> Float[np.ndarray, "r d"]:
     """The rows without repeats, in their order."""
     _, first = np.unique(U, axis=0, return_index=True)
     return U[np.sort(first)]
-
-
-@functools.cache
-def _keep_programs() -> None:
-    try:
-        keep_programs()
-    except (OSError, InputError) as error:
-        log.warning("study: compiled programs are not kept on disk (%s)", error)

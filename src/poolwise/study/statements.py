@@ -43,14 +43,20 @@ def select(c: sa.Connection, where: Any) -> list[Trial]:
     return [as_trial(row) for row in found]
 
 
-def answer(c: sa.Connection, study: int, request: str, q: int) -> list[Trial] | None:
-    """The trials that a request was answered with, if it was."""
-    query = sa.select(requests).where(requests.c.study == study, requests.c.request == request)
+def request(c: sa.Connection, study: int, name: str) -> Row | None:
+    """What a request was answered with, if it was."""
+    query = sa.select(requests).where(requests.c.study == study, requests.c.request == name)
     found = c.execute(query).mappings().first()
+    return None if found is None else checked(found, requests)
+
+
+def answer(c: sa.Connection, study: int, name: str, q: int) -> list[Trial] | None:
+    """The trials that a request was answered with, if it was."""
+    found = request(c, study, name)
     if found is None:
         return None
     if found["q"] != q:
-        raise ConflictError(f"request_id {request!r}: was answered with q={found['q']}, and is now asked with q={q}.")
+        raise ConflictError(f"request_id {name!r}: was answered with q={found['q']}, and is now asked with q={q}.")
     return [as_trial(row(c, study, number)) for number in as_numbers(found)]
 
 

@@ -13,7 +13,7 @@ from poolwise.study import rows
 from poolwise.study import statements as sql
 from poolwise.study.engine import parse_url, shown
 from poolwise.study.errors import StudyNotFound
-from poolwise.study.migration import prepare
+from poolwise.study.migration import alone, prepare
 from poolwise.study.rows import Row, as_revision, as_trial, checked, damaged, encoded
 from poolwise.study.schema import requests, revisions, sealed, studies, trials
 from poolwise.study.transactions import Transactions
@@ -99,6 +99,7 @@ class Store:
         """The study of that name; a new one with this definition where there is none."""
 
         def work(c: sa.Connection) -> Row:
+            alone(c)
             if (row := sql.find(c, name)) is not None:
                 return row
             identity = (c.scalar(sa.select(sa.func.max(studies.c.id))) or 0) + 1
@@ -161,6 +162,11 @@ class Store:
     def answered(self, study: int, request: str, q: int) -> list[Trial] | None:
         """The pool that a request was answered with, or None."""
         return self._run.read(lambda c: sql.answer(c, study, request, q))
+
+    def asked(self, study: int, request: str) -> int | None:
+        """The q that a request was answered with, or None."""
+        found = self._run.read(lambda c: sql.request(c, study, request))
+        return None if found is None else int(found["q"])
 
     def ask(self, study: int, request: Request) -> list[Trial] | None:
         """Store a pool, whole; None where the data have changed since it was made."""

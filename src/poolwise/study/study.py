@@ -137,6 +137,10 @@ class Study:
             attempt += 1
             log.info("study %s: the data changed while a pool was chosen; choosing again", self.name)
 
+    def answered(self, request_id: str) -> int | None:
+        """How many trials a request was answered for; None where it was not."""
+        return self._store.asked(self._id, request_name(request_id))
+
     def tell(self, trial: Trial | Number, value: Number, sem: Number = None, *, replace: bool = False) -> Trial:
         """Store the value of a trial; when this returns, it is durable.
 

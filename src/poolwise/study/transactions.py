@@ -76,8 +76,8 @@ class Transactions:
         while True:
             try:
                 return self._once(work, reader)
-            except sa.exc.DBAPIError as error:
-                if not transient(error):
+            except (sa.exc.DBAPIError, sa.exc.TimeoutError) as error:
+                if isinstance(error, sa.exc.DBAPIError) and not transient(error):
                     raise self._explained(error) from None
                 if time.monotonic() + wait > until:
                     raise self._gave_up(error) from None
@@ -101,8 +101,8 @@ class Transactions:
         with self._lock, self.engine.connect().execution_options(**options) as connection, connection.begin():
             return work(connection)
 
-    def _words(self, error: sa.exc.DBAPIError) -> str:
-        return scrubbed(" ".join(str(error.orig).split()), self.url)
+    def _words(self, error: sa.exc.SQLAlchemyError) -> str:
+        return scrubbed(" ".join(str(getattr(error, "orig", error)).split()), self.url)
 
     def _explained(self, error: sa.exc.DBAPIError) -> StorageError:
         name = _code(error)
@@ -110,8 +110,10 @@ class Transactions:
         rest = "" if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) else " What was stored before is untouched."
         return StorageError(f"{shown(self.url)}: {advice} ({self._words(error)}).{rest}")
 
-    def _gave_up(self, error: sa.exc.DBAPIError) -> StorageUnavailable:
+    def _gave_up(self, error: sa.exc.SQLAlchemyError) -> StorageUnavailable:
         cause = "another process holds the file" if self.sqlite else "the database does not answer"
+        if isinstance(error, sa.exc.TimeoutError):
+            cause = "other threads have all connections"
         return StorageUnavailable(
             f"{shown(self.url)}: {cause}, after trying for {self.patience:g} seconds ({self._words(error)}). "
             "Nothing was changed; try again when it is back, or give the study more patience=."

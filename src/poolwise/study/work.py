@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TypeVar
 
-from poolwise.errors import PoolwiseError
 from poolwise.space.errors import SpaceExhausted
 from poolwise.study.apart import Wish, ask_apart
 from poolwise.study.callbacks import Callbacks
@@ -21,7 +20,7 @@ from poolwise.study.calling import Report
 from poolwise.study.choosing import kind_of, make_workers
 from poolwise.study.errors import ConflictError, StorageUnavailable
 from poolwise.study.interrupt import LONGEST_WAIT, Inbox, Interrupt
-from poolwise.study.leases import Board, give_back, look, renewing, take, waiting_lease
+from poolwise.study.leases import Board, look, renewing, take, waiting_lease
 from poolwise.study.run import _check_call
 from poolwise.study.stops import RunInterrupted
 from poolwise.study.study import Study
@@ -117,7 +116,7 @@ class Worker:
         self._callbacks = Callbacks(study, means.watch, ())
         self._teller = Teller(study, self._callbacks, interrupt)
         self._mine: int | None = None
-        self._exhausted: int | None = None  # the number of trials at which no experiment was left
+        self._exhausted: int | None = None  # the number of pools after which no experiment was left
         self._nap, self._busy_at = FIRST_NAP, time.monotonic()
 
     def numbers(self) -> list[int]:
@@ -160,11 +159,11 @@ class Worker:
                 self._run(trial)
             return trial is not None
         size = self._shift.pool_size(board)
-        return size > 0 and board.count != self._exhausted and self._ask(board, size)
+        return size > 0 and board.pools != self._exhausted and self._ask(board, size)
 
     def _is_over(self, board: Board) -> bool:
         """Whether nothing can come any more."""
-        over = board.count == self._exhausted and not board.held and not board.free
+        over = board.pools == self._exhausted and not board.held and not board.free
         if over:
             log.warning("work: ends before %d trials, as no experiment is left in the space", self._shift.trials)
         return over
@@ -179,20 +178,20 @@ class Worker:
         return True
 
     def _ask(self, board: Board, size: int) -> bool:
-        """Ask for a pool that all can take from, if it is this worker's turn; who asks at the same count gets the same.
+        """Ask for a pool that all can take from, if it is this worker's turn; who has seen as many pools gets the same.
 
         A model is made in another process; without one nothing heavy is loaded.
         """
-        wish = Wish(size, f"poolwise-work-{board.count}", waiting_lease(self._study))
+        wish = Wish(size, f"poolwise-pool-{board.pools}", waiting_lease(self._study))
         with turn(self._study) as mine:
             if not mine:
                 return False
             try:
                 self._patiently(lambda: self._ask_for(wish))
             except SpaceExhausted:
-                self._exhausted = board.count
+                self._exhausted = board.pools
             except ConflictError:  # answered before, with another size
-                log.info("work: the study has grown meanwhile")
+                log.info("work: another worker has asked meanwhile")
         return True
 
     def _ask_for(self, wish: Wish) -> None:
@@ -235,15 +234,9 @@ class Worker:
         return RunInterrupted(f"the worker was stopped; trial {trial.number} is given back.")
 
     def _leave(self) -> None:
-        """End what is running, then give the trial back."""
+        """End what is running; `renewing` gives the trial back after that."""
         self._means.end()
         self._workers.close(now=True)
-        if (number := self._mine) is not None:
-            self._mine = None
-            try:
-                give_back(self._study, number)
-            except PoolwiseError as error:
-                log.warning("work: trial %d is free when its lease has run out (%s)", number, error)
 
     def _patiently(self, call: Callable[[], T]) -> T:
         """What a call returns, with several attempts if the store is away, each as long as the study is patient."""
