@@ -149,6 +149,56 @@ def test_a_wrong_table_writes_nothing(asked, table, words):
     assert ["pending"] * 4 == [trial.state for trial in trials(asked)]
 
 
+NAMES = """
+minimize = "{objective}"
+[space.{first}]
+type = "float"
+low = 0
+high = 9
+[space.{second}]
+type = "float"
+low = 0
+high = 9
+"""
+
+
+@pytest.mark.parametrize(
+    "parameters, table, words",
+    [
+        (("value", "x"), "number,value,x,loss (mV)\n0,1,2,0.5\n", "has no column 'loss'; its columns are"),
+        (("Value", "x"), "number,value,x,loss (mV)\n0,1,2,0.5\n", "has no column 'loss'"),
+        (("x", "X"), "X,loss\n1,0.5\n", "x: missing"),
+    ],
+)
+def test_a_parameter_is_no_measurement(terminal, parameters, table, words):
+    """A column that a parameter is named like is that parameter's alone, whatever else its name may mean."""
+    first, second = parameters
+    terminal.write("study.toml", NAMES.format(objective="loss", first=first, second=second))
+    terminal.write("t.csv", table)
+
+    assert words in terminal("tell", "t.csv", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    "objective, parameters, table",
+    [
+        ("loss", ("trial", "x"), "trial,x,loss\n1,2,0.5\n"),
+        ("loss", ("Trial", "Value"), "trial,value,Loss\n1,2,0.5\n"),
+        ("Sem", ("Number", "Reason"), "Number,Reason,Sem,sem\n1,2,0.5,\n"),
+        ("trial", ("x", "y"), "x,y,trial\n1,2,0.5\n"),
+    ],
+)
+def test_a_parameter_is_no_number_of_a_trial(terminal, objective, parameters, table):
+    """Such a row is an experiment of the user's own."""
+    first, second = parameters
+    terminal.write("study.toml", NAMES.format(objective=objective, first=first, second=second))
+    terminal.write("t.csv", table)
+
+    assert [0] == terminal.json("tell", "t.csv")["added"]
+    [trial] = trials(terminal)
+    assert ([1, 2], 0.5, None) == ([trial.params[first], trial.params[second]], trial.value, trial.sem)
+
+
 def test_conflicts_are_listed(asked):
     """A table that contradicts the study changes nothing, unless it replaces."""
     asked("tell", 0, 1)

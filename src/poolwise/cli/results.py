@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,29 +90,34 @@ def plan(study: Study, name: str, sheet: Sheet, *, replace: bool = False) -> Pla
 
 
 def find_columns(study: Study, name: str, sheet: Sheet) -> Columns:
-    """The columns of a table by their names; a capital letter more or less does not matter."""
-    folded = {column.casefold(): column for column in sheet.columns}
-
-    def find(*words: str) -> str | None:
-        for word in words:
-            if word in sheet.columns or word.casefold() in folded:
-                return word if word in sheet.columns else folded[word.casefold()]
-        return None
-
-    value = find(study.objective) or find("value")
+    """The columns of a table by their names, the study's own first; a capital letter more or less does not matter."""
+    named = _matched((study.objective, *study.space.names), sheet.columns)
+    known = _matched(("value", *NUMBERS, "sem", "reason"), [c for c in sheet.columns if c not in named.values()])
+    value = named.get(study.objective) or known.get("value")
     if value is None:
+        other = "" if "value" in study.space.names else " (or 'value')"
         raise FileError(
-            f"{name}: has no column {study.objective!r} (or 'value'); its columns are {', '.join(sheet.columns)}."
+            f"{name}: has no column {study.objective!r}{other}; its columns are {', '.join(sheet.columns)}."
             f"{_misspelt(study.objective, sheet.columns)}"
         )
-    params = {p: column for p in study.space.names if (column := find(p)) is not None}
-    number = find(*NUMBERS)
+    params = {p: named[p] for p in study.space.names if p in named}
+    number = next((known[word] for word in NUMBERS if word in known), None)
     if number is None and not params:
         raise FileError(f"{name}: has no column 'number', which says the trial of each value.")
-    sem, reason = find("sem"), find("reason")
+    sem, reason = known.get("sem"), known.get("reason")
     used = {value, number, sem, reason, *params.values(), ""}
     others = [c for c in sheet.columns if c not in used and c not in (*BEFORE, *AFTER)]
     return Columns(number, value, sem, reason, params, others)
+
+
+def _matched(words: Collection[str], columns: Sequence[str]) -> dict[str, str]:
+    """The column of each word, of the same name or else of one that differs in capital letters; none is used twice."""
+    found = {word: word for word in words if word in columns}
+    free = {column.casefold(): column for column in columns if column not in found}
+    for word in words:
+        if word not in found and word.casefold() in free:
+            found[word] = free.pop(word.casefold())
+    return found
 
 
 def _misspelt(wanted: str, columns: Sequence[str]) -> str:
