@@ -99,6 +99,22 @@ def test_the_study_may_be_elsewhere(bench, monkeypatch):
     assert 1 == bench.json("status")["pending"]
 
 
+@pytest.mark.parametrize("names", [("run?a", "run?b"), ("a%20b", "a b"), ("a#b", "a"), ("a%3Fb", "a?b")])
+def test_any_folder_keeps_its_own_study(bench, monkeypatch, names):
+    """Letters that mean something in an address are letters of a path."""
+    before = bench.read("study.toml")
+    for folder in [bench.folder / name for name in names]:
+        folder.mkdir()
+        (folder / "study.toml").write_text(before)
+        monkeypatch.chdir(folder)
+        bench("ask", "-q", 1)
+
+        assert ["study.db", "study.toml"] == sorted(path.name for path in folder.iterdir())
+        assert 1 == bench.json("status")["pending"]
+        assert [] == [finding for finding in bench.json("doctor", "study.db") if finding["level"] == "error"]
+    assert sorted([*names, "study.toml"]) == sorted(path.name for path in bench.folder.iterdir())
+
+
 def test_ask_writes_what_was_asked_for(bench):
     """A table for people, CSV with an empty column to fill in, JSON for programs."""
     table = bench("ask", "-q", 2).stdout.splitlines()

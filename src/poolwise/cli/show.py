@@ -24,13 +24,14 @@ FILES = ("csv", "json", "xlsx")
 def status(*, source: Path, json_: bool) -> None:
     """How far the study is: counts, best value, pending trials, what is left of the budget."""
     from poolwise.cli.study_file import load
+    from poolwise.study.engine import shown
 
     file = load(source)
     with file.look() as study:
         found, best = study.trials, study.best
         facts = {
             "study": study.name,
-            "store": _where(file.url),
+            "store": shown(file.url),
             "direction": study.direction,
             "objective": study.objective,
             **study.counts,
@@ -180,9 +181,3 @@ def _content(form: str, study: Study, chosen: list[Trial]) -> Any:
         return as_workbook(study.columns, _rows(study, chosen))
     texts = [[cell if not hasattr(cell, "isoformat") else cell.isoformat() for cell in r] for r in _rows(study, chosen)]
     return as_csv(study.columns, texts)
-
-
-def _where(url: str) -> str:
-    from poolwise.study.engine import parse_url, shown
-
-    return shown(parse_url(url))

@@ -46,7 +46,7 @@ class Finding:
         return f"{self.level}: {self.subject}: {self.message}" + (f" {self.advice}" if self.advice else "")
 
 
-def examine(url: str, *, patience: float = 5.0) -> list[Finding]:
+def examine(url: str | URL, *, patience: float = 5.0) -> list[Finding]:
     """Look at the installation, the file or server, its tables, and every study in it."""
     findings = [_versions(), _device()]
     try:

@@ -38,9 +38,14 @@ def parse_url(url: str | URL | None) -> URL:
         return parsed.set(drivername="postgresql+psycopg")
     if kind != "sqlite":
         raise InputError(f"url: unknown kind of database {kind!r}; use sqlite or postgresql, {EXAMPLES}.")
-    if parsed.host or parsed.query:
-        raise InputError("url: an SQLite address is sqlite:///relative.db or sqlite:////absolute/path.db, no more.")
+    if parsed.host or parsed.query or (isinstance(url, str) and "?" in url):
+        raise InputError("url: an SQLite address is sqlite:///relative.db or sqlite:////absolute/path.db, without '?'.")
     return parsed.set(drivername="sqlite+pysqlite")
+
+
+def url_of(path: Path) -> URL:
+    """The address of an SQLite file; as a text it might be another's, as some letters of a path mean more there."""
+    return URL.create("sqlite+pysqlite", database=str(path))
 
 
 def in_memory(url: URL) -> bool:

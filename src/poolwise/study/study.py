@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
+from sqlalchemy.engine import URL
+
 from poolwise.errors import InputError
 from poolwise.space.errors import SpaceExhausted
 from poolwise.space.space import Space
@@ -54,7 +56,7 @@ class Study:
 
     def __init__(  # noqa: PLR0913
         self,
-        url: str | None = None,
+        url: str | URL | None = None,
         *,
         name: str = "study",
         space: Space | Mapping[str, Any] | None = None,

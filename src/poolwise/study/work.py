@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TypeVar
 
+from sqlalchemy.engine import URL
+
 from poolwise.errors import PoolwiseError
 from poolwise.space.errors import SpaceExhausted
 from poolwise.study.apart import Wish, ask_apart
@@ -67,7 +69,7 @@ class Means:
     `watch` has the methods of a callback, and `on_look(study, board)`.
     """
 
-    url: str
+    url: str | URL
     objective: Callable[..., Any]
     executor: Any
     watch: Any = None
