@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
+import time
 
 import openpyxl
 import pytest
@@ -68,6 +70,46 @@ def test_status_of_a_study_that_has_not_begun(bench):
     assert (0, 12, None) == (status["told"], status["left"], status["best"])
     assert ["study.toml"] == [path.name for path in bench.folder.iterdir()]
     assert "no value yet" in bench("status").stdout
+
+
+def test_looking_leaves_a_database_alone(bench):
+    """Also where it holds another study, or nothing; a range that is changed before the first trial is no conflict."""
+    bench("ask")
+    bench.write("study.toml", bench.read("study.toml").replace('"bench"', '"other"'))
+    before = (bench.folder / "study.db").read_bytes()
+    assert 0 == bench.json("status")["pending"]
+    assert "no trial has a value" in bench("best", code=3).stderr
+    assert before == (bench.folder / "study.db").read_bytes()
+    bench.write("study.toml", bench.read("study.toml").replace("high = 90", "high = 80"))
+    bench("status")
+    bench("ask")
+
+    bench.write("study.toml", f'url = "sqlite:///empty.db"\n{bench.read("study.toml")}')
+    bench.write("empty.db", "")
+    assert "number,state" in bench("export").stdout
+    assert b"" == (bench.folder / "empty.db").read_bytes()
+
+
+def test_looking_waits_for_no_writer(bench):
+    """A transaction of another process is no reason to wait."""
+    bench("ask")
+    other = sqlite3.connect(bench.folder / "study.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    began = time.monotonic()
+    assert 4 == bench.json("status")["pending"]
+    other.close()
+
+    assert time.monotonic() - began < 4  # one wait for a writer takes five seconds
+
+
+def test_a_constraint_that_nothing_satisfies_can_be_loosened(bench):
+    """As the message says: nothing is settled before the first trial."""
+    text = bench.read("study.toml")
+    bench.write("study.toml", f'constraints = ["temperature > 95"]\n{text}')
+    assert "Loosen" in bench("ask", code=1).stderr
+    bench.write("study.toml", f'constraints = ["temperature > 85"]\n{text}')
+
+    assert 4 == len(bench.json("ask")["trials"])
 
 
 def test_a_study_from_ask_to_best(bench):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tomllib
@@ -18,6 +19,7 @@ from poolwise.space.errors import SpaceError, did_you_mean
 from poolwise.space.space import Space
 from poolwise.study.definition import Settings, Wanted, check_study_name
 from poolwise.study.engine import in_memory, parse_url, path_of, url_of
+from poolwise.study.errors import StudyNotFound
 from poolwise.study.study import Study
 
 LARGEST = 1_000_000  # bytes of a study file
@@ -86,9 +88,19 @@ class StudyFile:
         return self._study(self.url)
 
     def look(self) -> Study:
-        """The study to read from; nothing is made on disk for one that has not begun."""
-        begun = self.url.get_backend_name() != "sqlite" or path_of(self.url).exists()
-        return self._study(self.url if begun else None)
+        """The study to read from; nothing is made or changed on disk. One that has no trials yet is in memory."""
+        with contextlib.ExitStack() as stack:
+            if self.url.get_backend_name() == "sqlite" and not path_of(self.url).exists():
+                return self._study(None)
+            try:
+                study = stack.enter_context(Study(self.url, name=self.name))
+            except StudyNotFound:
+                return self._study(None)
+            if not any(study.counts.values()):
+                return self._study(None)
+            self.wanted.check_against(study._definition, self.name)
+            stack.pop_all()
+            return study
 
     @property
     def wanted(self) -> Wanted:

@@ -107,7 +107,7 @@ def _check_folder(url: URL) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, _record: Any) -> None:
-    """Durable commits, readers beside a writer, and a file that is data only: nothing in it can act."""
+    """Durable commits, and a file that is data only: nothing in it can act."""
     connection.isolation_level = None  # BEGIN is ours, see `_begin`
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     for pragma in (
@@ -118,13 +118,22 @@ def _prepare(connection: sqlite3.Connection, _record: Any) -> None:
         "foreign_keys=ON",
     ):
         connection.execute(f"PRAGMA {pragma}")
-    [mode] = connection.execute("PRAGMA journal_mode").fetchone()
+
+
+def _log_ahead(connection: sa.Connection) -> None:
+    """Readers beside a writer; a writer sees to it, as a reader changes nothing in a file."""
+    if "journal" in connection.info:
+        return
+    mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
     if mode not in ("wal", "memory"):
-        [mode] = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        mode = connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar()
         if mode not in ("wal", "memory"):
             log.warning("study: no write-ahead log on this file system; readers wait for writers")
+    connection.info["journal"] = mode
 
 
 def _begin(connection: sa.Connection) -> None:
     reader = connection.get_execution_options().get("reader", False)
+    if not reader:
+        _log_ahead(connection)
     connection.exec_driver_sql("BEGIN" if reader else "BEGIN IMMEDIATE")

@@ -13,7 +13,7 @@ from poolwise.study import rows
 from poolwise.study import statements as sql
 from poolwise.study.engine import parse_url, shown
 from poolwise.study.errors import StudyNotFound
-from poolwise.study.migration import prepare
+from poolwise.study.migration import bring_up, prepare, stored_version
 from poolwise.study.rows import Row, as_revision, as_trial, checked, damaged, encoded
 from poolwise.study.schema import requests, revisions, sealed, studies, trials
 from poolwise.study.transactions import Transactions
@@ -93,26 +93,41 @@ class Store:
 
     def names(self) -> list[str]:
         """The studies that are there."""
-        return self._run.read(lambda c: list(c.scalars(sa.select(studies.c.name).order_by(studies.c.id))))
+        return self._run.read(lambda c: sql.names(c) if stored_version(c) is not None else [])
 
     def create(self, name: str, definition: str) -> Row:
         """The study of that name; a new one with this definition where there is none."""
 
         def work(c: sa.Connection) -> Row:
+            bring_up(c, self.url)
             if (row := sql.find(c, name)) is not None:
                 return row
-            identity = (c.scalar(sa.select(sa.func.max(studies.c.id))) or 0) + 1
-            fresh = {"id": identity, "name": name, "definition": definition, "created": self._now(c)}
+            fresh = {"id": sql.unused(c), "name": name, "definition": definition, "created": self._now(c)}
             row = sealed({**fresh, "version": 0, "trials": 0, "pools": 0})
             c.execute(studies.insert().values(row))
             return row
+
+        return self._found(name) or self._run.write(work)
+
+    def redefine(self, name: str, definition: str) -> Row:
+        """The study of that name, with this definition unless it has trials; for who has it open with another, gone."""
+
+        def work(c: sa.Connection) -> Row:
+            bring_up(c, self.url)
+            if (found := sql.find(c, name)) is None:
+                raise StudyNotFound(f"the study {name!r} is no longer in the store.")
+            row = sql.head(c, found["id"], lock=True)
+            if row["trials"] or row["definition"] == definition:
+                return row
+            fresh = sealed({**row, "id": sql.unused(c), "definition": definition})
+            c.execute(studies.update().where(studies.c.id == row["id"]).values(fresh))
+            return fresh
 
         return self._run.write(work)
 
     def load(self, name: str) -> Row:
         """The study of that name."""
-        row = self._run.read(lambda c: sql.find(c, name))
-        if row is None:
+        if (row := self._found(name)) is None:
             there = self.names()
             known = f"it has {', '.join(map(repr, there))}" if there else "it has none yet"
             raise StudyNotFound(
@@ -255,6 +270,9 @@ class Store:
             return as_trial(row)
 
         return self._run.write(work)
+
+    def _found(self, name: str) -> Row | None:
+        return self._run.read(lambda c: sql.find(c, name) if stored_version(c) is not None else None)
 
     def _now(self, c: sa.Connection) -> float:
         """The store's clock: this host's for SQLite, the server's for PostgreSQL."""
