@@ -115,6 +115,20 @@ def test_the_total_is_of_the_study(line):
     assert {"pending": 0, "told": 6, "failed": 0} == line.counts
 
 
+class Adding:
+    """A watcher that adds a trial for each that is told."""
+
+    def on_tell(self, study, trial):
+        study.add({"x": 0.5}, 1.0)
+
+
+def test_what_is_added_meanwhile_does_not_count(line):
+    """The budget is of trials that were asked for, whenever others are added."""
+    line.run(lambda x: x, trials=6, callbacks=[Adding()])
+
+    assert [6, 6] == [sum(trial.added is added for trial in line.trials) for added in (False, True)]
+
+
 def check_any_workers(settings):
     """What is suggested does not depend on who evaluates it."""
     runs = []

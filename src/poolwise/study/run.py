@@ -20,7 +20,7 @@ from poolwise.study.callbacks import Callbacks
 from poolwise.study.calling import Report
 from poolwise.study.choosing import adapted, kind_of, make_workers
 from poolwise.study.interrupt import LONGEST_WAIT, Inbox, Interrupt
-from poolwise.study.leases import renewing
+from poolwise.study.leases import look, renewing
 from poolwise.study.stops import RunInterrupted, RunStopped
 from poolwise.study.study import Study
 from poolwise.study.telling import Teller
@@ -99,7 +99,6 @@ class Run:
         self._mine: set[int] = set()
         self._repeated: set[int] = set()
         self._teller = Teller(study, callbacks, interrupt)
-        self._added = sum(trial.added for trial in study.trials)
         self._exhausted, self._held = False, 0
         self._stirred = time.monotonic()
         self._left = False
@@ -110,8 +109,7 @@ class Run:
 
     def finished(self) -> int:
         """How many trials of the study are told or failed, without those that were added by hand."""
-        counts = self._study.counts
-        return counts["told"] + counts["failed"] - self._added
+        return look(self._study).finished
 
     def go(self) -> None:
         """Run to the end; whatever ends it earlier, what has a value is told first."""
