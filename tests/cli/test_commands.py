@@ -13,6 +13,7 @@ import pytest
 
 from poolwise.cli import main
 from poolwise.cli.init import questions
+from poolwise.cli.study_file import load
 from poolwise.cli.template import Answers
 
 COMMANDS = ["init", "run", "ask", "tell", "status", "best", "trials", "export", "plot", "doctor"]
@@ -176,6 +177,27 @@ def test_a_repeated_request(bench):
 
     assert first == bench("ask", "-q", 8, "--request-id", "monday", "--format", "csv").stdout
     assert "budget of 12 trials is reached" in bench("ask", code=3).stderr
+
+
+def test_a_repeated_request_that_the_budget_cut(bench):
+    """The same pool again; fewer than that were never asked for under this name."""
+    bench("ask", "-q", 10)
+    first = bench("ask", "-q", 4, "--request-id", "two", "--format", "csv")
+
+    assert 3 == len(first.stdout.splitlines())
+    assert first.stdout == bench("ask", "-q", 4, "--request-id", "two", "--format", "csv").stdout
+    assert "answered with q=2" in bench("ask", "-q", 1, "--request-id", "two", code=1).stderr
+
+
+def test_a_repeated_request_for_trials_of_an_earlier_one(bench):
+    """Trials whose lease ran out keep the name of the request that they were first asked by."""
+    with load(bench.folder / "study.toml").open() as study:
+        study.ask(12, request_id="first", lease=1e-3)
+        again = study.ask(2, request_id="again")
+
+    assert [t.number for t in again] == [
+        t["number"] for t in bench.json("ask", "-q", 2, "--request-id", "again")["trials"]
+    ]
 
 
 def test_the_budget_cuts_a_pool(bench):

@@ -91,10 +91,10 @@ def _size(file: StudyFile, study: Study, q: int, request_id: str | None) -> int:
     """How many experiments the budget allows; a request that was answered before is outside of it."""
     if file.trials is None:
         return q
-    trials = study.trials
-    if request_id is not None and any(trial.request_id == request_id for trial in trials):
-        return q
-    left = file.trials - sum(not trial.added for trial in trials)
+    known = None if request_id is None else study._store.asked(study._id, request_id)
+    if known is not None:
+        return min(q, known)  # the budget may have left less than q
+    left = file.trials - sum(not trial.added for trial in study.trials)
     if left <= 0:
         raise NothingToDo(f"the budget of {file.trials} trials is reached; raise `trials` in {file.path} to go on.")
     if left < q:

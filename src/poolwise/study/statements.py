@@ -53,10 +53,16 @@ def select(c: sa.Connection, where: Any) -> list[Trial]:
     return [as_trial(row) for row in found]
 
 
-def answer(c: sa.Connection, study: int, request: str, q: int) -> list[Trial] | None:
-    """The trials that a request was answered with, if it was."""
+def asked(c: sa.Connection, study: int, request: str) -> Row | None:
+    """The row of a request that was answered."""
     query = sa.select(requests).where(requests.c.study == study, requests.c.request == request)
     found = c.execute(query).mappings().first()
+    return None if found is None else checked(found, requests)
+
+
+def answer(c: sa.Connection, study: int, request: str, q: int) -> list[Trial] | None:
+    """The trials that a request was answered with, if it was."""
+    found = asked(c, study, request)
     if found is None:
         return None
     if found["q"] != q:

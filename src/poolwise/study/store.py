@@ -173,6 +173,11 @@ class Store:
         found = self._run.read(lambda c: list(c.execute(query.order_by(revisions.c.revision)).mappings()))
         return [as_revision(row) for row in found]
 
+    def asked(self, study: int, request: str) -> int | None:
+        """How many trials a request that was answered was for, or None."""
+        row = self._run.read(lambda c: sql.asked(c, study, request))
+        return None if row is None else int(row["q"])
+
     def answered(self, study: int, request: str, q: int) -> list[Trial] | None:
         """The pool that a request was answered with, or None."""
         return self._run.read(lambda c: sql.answer(c, study, request, q))
