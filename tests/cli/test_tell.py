@@ -120,6 +120,18 @@ def test_earlier_data(bench):
     assert ["told", "told", "told", "failed"] == [trial.state for trial in trials(bench)]
 
 
+def test_an_experiment_of_ones_own_that_failed(bench):
+    """The reason is kept, from the cell of the value or from its own."""
+    bench.write(
+        "own.csv",
+        "temperature,dose,cycles,solvent,yield,reason\n"
+        "30,0.1,2,water,failed: flask broke,\n40,0.2,3,true,nan,clogged\n",
+    )
+    bench("tell", "own.csv")
+
+    assert ["flask broke", "clogged"] == [trial.reason for trial in trials(bench)]
+
+
 @pytest.mark.parametrize(
     "table, words",
     [

@@ -16,9 +16,12 @@ from poolwise.cli.terminal import spelled
 from poolwise.errors import PoolwiseError
 from poolwise.space.parameters import Choice, Fixed, Parameter
 from poolwise.space.scalars import key
+from poolwise.study.arguments import outcome_of
 from poolwise.study.errors import ConflictError
 from poolwise.study.frames import parameter_value
 from poolwise.study.placing import stored_params
+from poolwise.study.rows import plain
+from poolwise.study.store import Outcome
 from poolwise.study.study import Study
 from poolwise.study.trial import AFTER, BEFORE, Trial
 
@@ -43,6 +46,13 @@ class Entry:
     @property
     def failed(self) -> bool:
         return self.reason is not None
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of the experiment."""
+        if self.reason is None:
+            return outcome_of(self.value, self.sem)
+        return Outcome("failed", reason=plain(self.reason) or "no reason given")
 
     def repeats(self, trial: Trial) -> bool:
         """Whether the trial says so already."""

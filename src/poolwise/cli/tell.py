@@ -133,7 +133,7 @@ def _table(study: Study, name: str, options: Options) -> Told:
 
 def _write(study: Study, entry: Entry, done: Told, replace: bool) -> None:
     if entry.number is None:
-        done.added.append(study.add(entry.params or {}, entry.value, entry.sem).number)
+        done.added.append(study._add(entry.params or {}, entry.outcome).number)
     elif entry.failed:
         done.failed.append(study.fail(entry.number, entry.reason or "", replace=replace).number)
     else:
