@@ -91,6 +91,19 @@ def test_a_table_of_a_pool(bench):
     assert {"told": [], "repeated": 3}.items() <= bench.json("tell", "pool.csv").items()
 
 
+def test_choices_that_a_table_changes_or_confuses(terminal):
+    """Blanks at the ends are lost, 1 and "1" look alike; beside a number a cell is what its trial is written like."""
+    values = '[1, "1", " a", "a", "b ", "=c ", true, "true"]'
+    space = f'[space.code]\ntype = "choice"\nvalues = {values}\n'
+    terminal.write("study.toml", f'minimize = "y"\nq = 8\n{space}[settings]\nacquisition = "fill"\n')
+    terminal("ask", "--out", "pool.csv")
+    lines = terminal.read("pool.csv").splitlines()
+    terminal.write("pool.csv", "\n".join([lines[0], *(line + "1" for line in lines[1:])]))
+
+    assert 8 == len(terminal.json("tell", "pool.csv")["told"])
+    assert {"told": [], "repeated": 8}.items() <= terminal.json("tell", "pool.csv").items()
+
+
 def test_a_table_as_a_german_spreadsheet_saves_it(bench):
     """Semicolons, decimal commas, a mark, fewer digits, TRUE in capitals, a column of notes."""
     bench("ask", "--out", "pool.csv")

@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from poolwise.cli.command import FileError
@@ -39,6 +39,7 @@ class Entry:
     where: str
     number: int | None
     params: Mapping[str, Any] | None = None
+    cells: Mapping[str, str] = field(default_factory=dict)  # how the parameters are written
     value: float = math.nan
     sem: float | None = None
     reason: str | None = None  # why there is no value
@@ -145,13 +146,13 @@ def _entry(study: Study, sheet: Sheet, columns: Columns, row: Row) -> Entry | No
     value, reason = outcome(sheet, cell, row.cells.get(columns.reason or "", ""))
     sem = _sem(sheet, row.cells.get(columns.sem or "", "")) if reason is None else None
     known = study.space.parameters
-    params = {p: parameter_value(known[p], sheet, row.cells.get(c, "")) for p, c in columns.params.items()}
-    given = {p: v for p, v in params.items() if row.cells.get(columns.params[p], "")}
+    cells = {p: cell for p, c in columns.params.items() if (cell := row.cells.get(c, ""))}
+    given = {p: parameter_value(known[p], sheet, cell) for p, cell in cells.items()}
     if number:
-        return Entry(where, _whole(sheet, number), given, value, sem, reason)
+        return Entry(where, _whole(sheet, number), given, cells, value, sem, reason)
     if not given:
         raise FileError("has a value, but neither the number of a trial nor parameters.")
-    return Entry(where, None, stored_params(study.space, given)[0], value, sem, reason)
+    return Entry(where, None, stored_params(study.space, given)[0], cells, value, sem, reason)
 
 
 def outcome(sheet: Sheet, cell: str, reason: str = "") -> tuple[float, str | None]:
@@ -223,7 +224,7 @@ def _problem(study: Study, trials: Sequence[Trial], entry: Entry, before: Entry 
         return no_trial(entry.number, len(trials))
     if before is not None and _said(before) != _said(entry):
         return f"trial {entry.number} has another value on {before.where}."
-    return _differing(study, trials[entry.number], entry.params or {})
+    return _differing(study, trials[entry.number], entry)
 
 
 def no_trial(number: int, count: int) -> str:
@@ -238,11 +239,12 @@ def _identity(params: Mapping[str, Any], value: float | None, sem: float | None,
     return keys, *((None, None) if failed else (value, sem))
 
 
-def _differing(study: Study, trial: Trial, given: Mapping[str, Any]) -> str | None:
-    """How a row's parameters contradict those of its trial, beyond what rounding explains."""
-    for name, value in given.items():
+def _differing(study: Study, trial: Trial, entry: Entry) -> str | None:
+    """How a row's parameters contradict those of its trial, beyond what rounding and the writing of texts explain."""
+    for name, value in (entry.params or {}).items():
         stored = trial.params.get(name)
-        if not _alike(study.space.parameters[name], value, stored):
+        same_text = entry.cells[name].strip() == spelled(stored).strip()
+        if not same_text and not _alike(study.space.parameters[name], value, stored):
             return (
                 f"{name} is {spelled(value)} here and {spelled(stored)} in trial {trial.number}; check the number. "
                 "An experiment of your own has no number: leave its cell empty."
