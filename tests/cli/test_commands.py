@@ -356,6 +356,16 @@ def test_doctor(bench):
     assert "which way is better" in bench("doctor", code=1).stdout
 
 
+@pytest.mark.parametrize("command", ["demo", "paper figure1 --quick", "paper claims"])
+def test_pictures_and_the_paper_explain_themselves(terminal, command):
+    """Something that is not installed, or not there, is a message and no traceback."""
+    code = "import sys; sys.modules['matplotlib'] = None; from poolwise.cli import main; main(sys.argv[1:])"
+    done, out, err = python("-c", code, *command.split(), cwd=terminal.folder)
+
+    assert (1, "") == (done, out)
+    assert "Traceback" not in err and err.splitlines()[-1].startswith("error: ")
+
+
 def test_the_program_itself(bench):
     """As its users call it: data and messages apart, exit codes, no colour where there is no terminal."""
     environment = {**os.environ, "FORCE_COLOR": ""}
