@@ -356,6 +356,24 @@ def test_doctor(bench):
     assert "which way is better" in bench("doctor", code=1).stdout
 
 
+def test_letters_that_an_output_lacks(terminal):
+    """The whole output is UTF-8 then, which `tell` reads; otherwise it stays as its place wants it."""
+    terminal.write("study.toml", 'minimize = "y"\nq = 2\n[space.code]\ntype = "choice"\nvalues = ["é", "水"]\n')
+    environment = {**os.environ, "PYTHONIOENCODING": "cp1252"}
+
+    def told(*arguments):
+        done = subprocess.run([sys.executable, "-m", "poolwise", *arguments], capture_output=True, env=environment)
+        assert 0 == done.returncode, done.stderr
+        return done.stdout
+
+    assert {"é", "水"} == {line.split(",")[1] for line in told("ask", "--format", "csv").decode().splitlines()[1:]}
+    for arguments in (["trials"], ["trials", "--format", "csv"], ["trials", "--json"]):
+        assert "水" in told(*arguments).decode()
+    terminal("tell", 0, 1)
+    [best] = [trial["params"]["code"] for trial in terminal.json("trials") if trial["state"] == "told"]
+    assert best in told("best").decode("cp1252" if best == "é" else "utf-8")
+
+
 @pytest.mark.parametrize("command", ["demo", "paper figure1 --quick", "paper claims"])
 def test_pictures_and_the_paper_explain_themselves(terminal, command):
     """Something that is not installed, or not there, is a message and no traceback."""

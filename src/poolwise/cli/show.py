@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from poolwise.cli.command import FileError, NothingToDo, guarded, study_argument
-from poolwise.cli.terminal import as_json, brief, put_facts, put_json, put_table, say
+from poolwise.cli.terminal import as_json, brief, put, put_facts, put_json, put_table, say
 
 if TYPE_CHECKING:
     from poolwise.study.study import Study
@@ -115,9 +115,9 @@ def trials(*, source: Path, state: str | None, last: int | None, format_: str, j
         chosen = [trial for trial in study.trials if state in (None, trial.state)][-(last or 0) :]
         form = "json" if json_ else format_
         if form == "csv" and state == "pending":
-            click.echo(as_csv(*sheet_of(study, chosen)), nl=False)
+            put(as_csv(*sheet_of(study, chosen)))
         elif form != "table":
-            click.echo(_content(form, study, chosen), nl=False)
+            put(_content(form, study, chosen))
         else:
             put_table(*_readable(study, chosen))
 
@@ -144,7 +144,7 @@ def export(*, source: Path, format_: str | None, out: Path | None, json_: bool) 
         found = study.trials
         content = _content(form, study, found)
     if out is None:
-        click.echo(content, nl=False)
+        put(content)
         return
     if not out.absolute().parent.is_dir():
         raise FileError(f"{out}: its folder does not exist; create it first.")
