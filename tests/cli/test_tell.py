@@ -55,6 +55,7 @@ def test_a_failure(asked):
         (("0", "1", "--sem", "0,5"), "--sem: '0,5' is no number; write 0.5"),
         ((".",), "is a folder"),
         (("x", "1"), "'x' is no number of a trial"),
+        (("9" * 5000, "1"), "is no number of a trial"),
         (("0", "1", "--sem", "-1"), "no standard error"),
         (("0",), "poolwise tell 0 VALUE"),
         (("none.csv",), "there is no such file"),

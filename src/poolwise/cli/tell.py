@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from poolwise.cli.results import Entry
     from poolwise.study.study import Study
 
+LONGEST = 18  # digits of a trial's number
 NEGATIVE = re.compile(r"-[\d.]\S*|-inf(inity)?", re.IGNORECASE)
 
 
@@ -95,8 +96,10 @@ def _one(study: Study, number: str, value: str, options: Options) -> Told:
     from poolwise.study.errors import ConflictError
 
     sheet = Sheet([], [])
-    if not number.isascii() or not number.isdigit():
-        raise FileError(f"{number!r} is no number of a trial; `poolwise tell table.csv` takes no second argument.")
+    if not number.isascii() or not number.isdigit() or len(number) > LONGEST:
+        raise FileError(
+            f"{number[:LONGEST]!r} is no number of a trial; `poolwise tell table.csv` takes no second argument."
+        )
     if int(number) >= (count := sum(study.counts.values())):
         raise ConflictError(no_trial(int(number), count))
     result, why = outcome(sheet, value, options.reason)
