@@ -6,6 +6,7 @@ import importlib.util
 import logging
 import re
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +77,14 @@ def scrubbed(text: str, url: URL) -> str:
     return re.sub(r"(password\s*=\s*)\S+", rf"\1{MASK}", text, flags=re.IGNORECASE)
 
 
-def make_engine(url: URL) -> sa.Engine:
-    """An engine whose transactions begin as writers, unless a connection is marked as a reader."""
+def make_engine(url: URL, *, writable: bool = True) -> sa.Engine:
+    """An engine whose transactions begin as writers, unless a connection is marked as a reader.
+
+    Where it is not writable, an SQLite file is opened such that SQLite itself changes neither it nor its -wal file.
+    """
+    options: dict[str, Any]
     if url.get_backend_name() != "sqlite":
-        options: Any = {"connect_args": {"connect_timeout": 10}} if "connect_timeout" not in url.query else {}
+        options = {"connect_args": {"connect_timeout": 10}} if "connect_timeout" not in url.query else {}
         return sa.create_engine(url, pool_pre_ping=True, hide_parameters=True, **options)
     if in_memory(url):
         engine = sa.create_engine(
@@ -87,10 +92,15 @@ def make_engine(url: URL) -> sa.Engine:
         )
     else:
         _check_folder(url)
-        engine = sa.create_engine(url, connect_args={"timeout": BUSY_MS / 1000}, hide_parameters=True)
+        options = {"connect_args": {"timeout": BUSY_MS / 1000}} if writable else {"creator": partial(_reading, url)}
+        engine = sa.create_engine(url, hide_parameters=True, **options)
     sa.event.listen(engine, "connect", _prepare)
     sa.event.listen(engine, "begin", _begin)
     return engine
+
+
+def _reading(url: URL) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path_of(url).absolute().as_uri()}?mode=ro", timeout=BUSY_MS / 1000, uri=True)
 
 
 def path_of(url: URL) -> Path:
