@@ -1,6 +1,9 @@
 """`poolwise tell`: one value or a table; all of a table or nothing."""
 
+import json
 import math
+import subprocess
+import sys
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -235,6 +238,19 @@ def test_conflicts_are_listed(asked):
     assert "trial 0 has 1.0, the table 2.0" in result.stderr and "trial 1 has failed, the table 3.0" in result.stderr
     assert "pending" == trials(asked)[2].state
     assert [0, 1, 2] == asked.json("tell", "t.csv", "--replace")["told"]
+
+
+def test_a_table_is_told_by_two_at_once(bench):
+    """It is one transaction: whoever is second finds every row there."""
+    bench("ask")
+    row = ",30,0.1,2,water,1"
+    bench.write("t.csv", "\n".join(["number,temperature,dose,cycles,solvent,yield", "0,,,,,2", *[row] * 150]))
+    command = [sys.executable, "-m", "poolwise", "tell", "t.csv", "--json"]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    told = [json.loads(process.communicate()[0]) for process in running]
+
+    assert [0, 151] == sorted(one["repeated"] for one in told)
+    assert 154 == len(trials(bench))
 
 
 def test_an_export_tells_nothing_new(asked):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from poolwise.cli.command import FileError
@@ -25,6 +26,8 @@ from poolwise.study.store import Outcome
 from poolwise.study.study import Study
 from poolwise.study.trial import AFTER, BEFORE, Trial
 
+log = logging.getLogger(__name__)
+
 NUMBERS = ("number", "trial")
 FAILURE = re.compile(r"(failed|fail|failure|error|crashed|broken|nan|na|n/a|#n/a|[+-]?inf(inity)?)\s*(:\s*(.*))?", re.I)
 COMMA = re.compile(r"[+-]?\d+,\d+")
@@ -38,8 +41,8 @@ class Entry:
 
     where: str
     number: int | None
-    params: Mapping[str, Any] | None = None
-    cells: Mapping[str, str] = field(default_factory=dict)  # how the parameters are written
+    params: dict[str, Any]
+    cells: Mapping[str, str]  # how the parameters are written
     value: float = math.nan
     sem: float | None = None
     reason: str | None = None  # why there is no value
@@ -83,8 +86,8 @@ class Plan:
     empty: int  # rows without a value
 
 
-def plan(study: Study, name: str, sheet: Sheet, *, replace: bool = False) -> Plan:
-    """Everything that a table says; an error lists all that is wrong with it, and nothing is written then."""
+def plan_of(study: Study, name: str, sheet: Sheet, *, replace: bool = False) -> Callable[[Sequence[Trial]], Plan]:
+    """What a table says, as a plan for the trials that are there; an error lists all that is wrong with it."""
     columns = find_columns(study, name, sheet)
     entries, problems, empty = [], [], 0
     for row in sheet.rows:
@@ -97,7 +100,7 @@ def plan(study: Study, name: str, sheet: Sheet, *, replace: bool = False) -> Pla
         entries += [] if entry is None else [entry]
     if problems:
         raise FileError(_listed(f"{name}: nothing was written", problems))
-    return _compared(study, name, entries, empty, replace)
+    return lambda trials: _compared(study, trials, name, Plan(entries, 0, empty), replace)
 
 
 def find_columns(study: Study, name: str, sheet: Sheet) -> Columns:
@@ -152,7 +155,10 @@ def _entry(study: Study, sheet: Sheet, columns: Columns, row: Row) -> Entry | No
         return Entry(where, _whole(sheet, number), given, cells, value, sem, reason)
     if not given:
         raise FileError("has a value, but neither the number of a trial nor parameters.")
-    return Entry(where, None, stored_params(study.space, given)[0], cells, value, sem, reason)
+    kept, outside = stored_params(study.space, given)
+    if outside is not None:
+        log.warning("%s is outside the space (%s)", where, outside)
+    return Entry(where, None, kept, cells, value, sem, reason)
 
 
 def outcome(sheet: Sheet, cell: str, reason: str = "") -> tuple[float, str | None]:
@@ -189,15 +195,14 @@ def _sem(sheet: Sheet, cell: str) -> float | None:
     return number
 
 
-def _compared(study: Study, name: str, entries: Sequence[Entry], empty: int, replace: bool) -> Plan:
+def _compared(study: Study, trials: Sequence[Trial], name: str, said: Plan, replace: bool) -> Plan:
     """The entries that are news; contradictions within the table, and with the study, are errors."""
-    trials = study.trials
     there = Counter(_identity(t.params, t.value, t.sem, t.state == "failed") for t in trials if t.added)
     added, told = [], dict[int, Entry]()
     problems, conflicts, repeated = [], [], 0
-    for entry in entries:
+    for entry in said.entries:
         if entry.number is None:
-            same = _identity(entry.params or {}, entry.value, entry.sem, entry.failed)
+            same = _identity(entry.params, entry.value, entry.sem, entry.failed)
             known = there[same] > 0
             there[same] -= known
             repeated += known
@@ -214,7 +219,7 @@ def _compared(study: Study, name: str, entries: Sequence[Entry], empty: int, rep
         raise FileError(_listed(f"{name}: nothing was written", problems))
     if conflicts:
         raise ConflictError(_listed(f"{name}: nothing was written; --replace takes the table's values", conflicts))
-    return Plan([*told.values(), *added], repeated, empty)
+    return Plan([*told.values(), *added], repeated, said.empty)
 
 
 def _problem(study: Study, trials: Sequence[Trial], entry: Entry, before: Entry | None) -> str | None:
@@ -241,7 +246,7 @@ def _identity(params: Mapping[str, Any], value: float | None, sem: float | None,
 
 def _differing(study: Study, trial: Trial, entry: Entry) -> str | None:
     """How a row's parameters contradict those of its trial, beyond what rounding and the writing of texts explain."""
-    for name, value in (entry.params or {}).items():
+    for name, value in entry.params.items():
         stored = trial.params.get(name)
         same_text = entry.cells[name].strip() == spelled(stored).strip()
         if not same_text and not _alike(study.space.parameters[name], value, stored):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +68,15 @@ class Outcome:
         if self.state != row["state"] or self.state == "failed":
             return self.state == row["state"]
         return self.value == row["value"] and self.sem in (None, row["sem"])
+
+
+@dataclass(frozen=True)
+class Said:
+    """What became of the trial of that number, or of one that was not asked for."""
+
+    number: int | None
+    params: Params
+    outcome: Outcome
 
 
 class Store:
@@ -212,41 +222,55 @@ class Store:
 
     def add(self, study: int, request: str, params: Params, outcome: Outcome) -> Trial:
         """Store a trial that was not asked for; once, however often the request is repeated."""
-
-        def work(c: sa.Connection) -> Trial:
-            head = sql.head(c, study, lock=True)
-            if (known := sql.answer(c, study, request, 1)) is not None:
-                return known[0]
-            now = self._now(c)
-            row = {"study": study, "request": request, "params": encoded(params), "asked": now, "finished": now}
-            [number] = sql.append(c, head, [{**row, **vars(outcome)}])
-            answer = {"study": study, "request": request, "q": 1, "numbers": encoded([number])}
-            c.execute(requests.insert().values(sealed(answer)))
-            sql.touch(c, head, trials=1)
-            return as_trial(sql.row(c, study, number))
-
-        return self._run.write(work)
+        return self._run.write(lambda c: self._add(c, study, request, params, outcome))
 
     def finish(self, study: int, number: int, outcome: Outcome, *, replace: bool = False) -> Trial:
         """Store what became of a trial; what it said before, if it is replaced, is kept as a revision."""
+        return self._run.write(lambda c: self._finish(c, study, number, outcome, replace))
 
-        def work(c: sa.Connection) -> Trial:
-            head = sql.head(c, study, lock=True)
-            row = sql.row(c, study, number)
-            lapsed = row["state"] == "failed" and row["lease"] is not None
-            if outcome.repeats(row):
-                return as_trial(row)
-            if row["state"] != "pending" and not lapsed and not replace:
-                raise sql.contradiction(row, (outcome.state, outcome.value, outcome.sem, outcome.reason))
-            now = self._now(c)
-            if row["state"] != "pending":
-                sql.keep(c, row, now)
-            ended = {**row, **vars(outcome), "finished": now, "lease": None}
-            sql.put(c, ended)
-            sql.touch(c, head)
-            return as_trial(sealed(ended))
+    def tell_all(
+        self, study: int, decide: Callable[[list[Trial]], Sequence[Said]], *, replace: bool = False
+    ) -> list[Trial]:
+        """Store all that is decided on in view of the trials that are there, or nothing."""
+
+        def work(c: sa.Connection) -> list[Trial]:
+            sql.head(c, study, lock=True)
+            return [
+                self._add(c, study, uuid.uuid4().hex, said.params, said.outcome)
+                if said.number is None
+                else self._finish(c, study, said.number, said.outcome, replace)
+                for said in decide(sql.select(c, trials.c.study == study))
+            ]
 
         return self._run.write(work)
+
+    def _add(self, c: sa.Connection, study: int, request: str, params: Params, outcome: Outcome) -> Trial:
+        head = sql.head(c, study, lock=True)
+        if (known := sql.answer(c, study, request, 1)) is not None:
+            return known[0]
+        now = self._now(c)
+        row = {"study": study, "request": request, "params": encoded(params), "asked": now, "finished": now}
+        [number] = sql.append(c, head, [{**row, **vars(outcome)}])
+        answer = {"study": study, "request": request, "q": 1, "numbers": encoded([number])}
+        c.execute(requests.insert().values(sealed(answer)))
+        sql.touch(c, head, trials=1)
+        return as_trial(sql.row(c, study, number))
+
+    def _finish(self, c: sa.Connection, study: int, number: int, outcome: Outcome, replace: bool) -> Trial:
+        head = sql.head(c, study, lock=True)
+        row = sql.row(c, study, number)
+        lapsed = row["state"] == "failed" and row["lease"] is not None
+        if outcome.repeats(row):
+            return as_trial(row)
+        if row["state"] != "pending" and not lapsed and not replace:
+            raise sql.contradiction(row, (outcome.state, outcome.value, outcome.sem, outcome.reason))
+        now = self._now(c)
+        if row["state"] != "pending":
+            sql.keep(c, row, now)
+        ended = {**row, **vars(outcome), "finished": now, "lease": None}
+        sql.put(c, ended)
+        sql.touch(c, head)
+        return as_trial(sealed(ended))
 
     def lapse(self, study: int, reason: str) -> int:
         """Fail the pending trials whose lease has run out; each still takes a late tell, as its lease is kept."""

@@ -159,9 +159,6 @@ class Study:
         Values between steps or just outside a range (by one percent of it) are modelled at the nearest one the space
         has; farther out they are stored and may be the best, but are not modelled.
         """
-        return self._add(params, outcome_of(value, sem))
-
-    def _add(self, params: Mapping[str, Any], outcome: Outcome) -> Trial:
         kept, outside = stored_params(self.space, params)
         if outside is not None:
             far = nearest(self.space, kept) is None
@@ -171,7 +168,7 @@ class Study:
                 outside,
                 "but not modelled" if far else "and modelled at the nearest point of the space",
             )
-        return self._store.add(self._id, uuid.uuid4().hex, kept, outcome)
+        return self._store.add(self._id, uuid.uuid4().hex, kept, outcome_of(value, sem))
 
     def renew(self, trial: Trial | Number, lease: Number) -> Trial:
         """Give a pending trial that many seconds from now; a worker that is still busy calls it now and then."""
