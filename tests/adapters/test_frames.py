@@ -161,6 +161,24 @@ def test_columns_that_are_missing(frame, words):
         study.from_frame(frame)
 
 
+def test_times_without_a_zone(study, tmp_path):
+    """They are in UTC, as a spreadsheet writes them that was given such."""
+    (tmp_path / "t.csv").write_text("asked,finished\n2026-11-19 18:29,2026-11-19T18:30:00+01:00\n,\n")
+    frame = read_frame(tmp_path / "t.csv", study)
+
+    assert pd.Timestamp("2026-11-19T18:29Z") == frame["asked"][0]
+    assert pd.Timestamp("2026-11-19T17:30Z") == frame["finished"][0]
+
+
+def test_a_parameter_is_no_measurement():
+    """The column `value` stands for the objective only where no parameter has that name."""
+    study = Study(space={"value": Float(0, 9)}, minimize="loss")
+    with pytest.raises(InputError, match=r"has no column 'loss'\. Did you mean 'Loss'"):
+        study.from_frame(pd.DataFrame({"value": [1.0], "Loss": [0.5]}))
+
+    assert [] == study.trials
+
+
 def test_formulas_are_text(study, tmp_path):
     """In CSV behind an apostrophe, in Excel by their type."""
     frame = study.to_frame().assign(code=["=A1", "+1", "-x", "@y", "a b"])

@@ -417,6 +417,16 @@ def test_export_shows_every_trial(exported):
     assert ["x * n <= 6"] == copied.user_attrs["constraints"]
 
 
+def test_a_value_between_whole_numbers_is_a_note(exported):
+    """Optuna has no range that holds it; a study does, for an added trial."""
+    study, storage, _ = exported
+    study.add({"x": 0.3, "n": 3.5, "kind": "a"}, 1.0)
+    copied = to_optuna(study, storage).trials[-1]
+
+    assert "n" not in copied.params
+    assert 3.5 == copied.user_attrs["n"]
+
+
 def test_a_second_export_adds_what_is_new(exported):
     """What was running is finished, new trials follow, the rest stays; what was replaced is a conflict."""
     study, storage, pending = exported

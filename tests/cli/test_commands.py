@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
+import time
 
 import openpyxl
 import pytest
@@ -71,6 +73,46 @@ def test_status_of_a_study_that_has_not_begun(bench):
     assert "no value yet" in bench("status").stdout
 
 
+def test_looking_leaves_a_database_alone(bench):
+    """Also where it holds another study, or nothing; a range that is changed before the first trial is no conflict."""
+    bench("ask")
+    bench.write("study.toml", bench.read("study.toml").replace('"bench"', '"other"'))
+    before = (bench.folder / "study.db").read_bytes()
+    assert 0 == bench.json("status")["pending"]
+    assert "no trial has a value" in bench("best", code=3).stderr
+    assert before == (bench.folder / "study.db").read_bytes()
+    bench.write("study.toml", bench.read("study.toml").replace("high = 90", "high = 80"))
+    bench("status")
+    bench("ask")
+
+    bench.write("study.toml", f'url = "sqlite:///empty.db"\n{bench.read("study.toml")}')
+    bench.write("empty.db", "")
+    assert "number,state" in bench("export").stdout
+    assert b"" == (bench.folder / "empty.db").read_bytes()
+
+
+def test_looking_waits_for_no_writer(bench):
+    """A transaction of another process is no reason to wait."""
+    bench("ask")
+    other = sqlite3.connect(bench.folder / "study.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    began = time.monotonic()
+    assert 4 == bench.json("status")["pending"]
+    other.close()
+
+    assert time.monotonic() - began < 4  # one wait for a writer takes five seconds
+
+
+def test_a_constraint_that_nothing_satisfies_can_be_loosened(bench):
+    """As the message says: nothing is settled before the first trial."""
+    text = bench.read("study.toml")
+    bench.write("study.toml", f'constraints = ["temperature > 95"]\n{text}')
+    assert "Loosen" in bench("ask", code=1).stderr
+    bench.write("study.toml", f'constraints = ["temperature > 85"]\n{text}')
+
+    assert 4 == len(bench.json("ask")["trials"])
+
+
 def test_a_study_from_ask_to_best(bench):
     """Counts, pending numbers, budget and the best value."""
     bench("ask")
@@ -98,6 +140,22 @@ def test_the_study_may_be_elsewhere(bench, monkeypatch):
     assert 1 == bench.json("status", path)["pending"] == bench.json("status", "--study", path)["pending"]
     monkeypatch.setenv("POOLWISE_STUDY", path)
     assert 1 == bench.json("status")["pending"]
+
+
+@pytest.mark.parametrize("names", [("run?a", "run?b"), ("a%20b", "a b"), ("a#b", "a"), ("a%3Fb", "a?b")])
+def test_any_folder_keeps_its_own_study(bench, monkeypatch, names):
+    """Letters that mean something in an address are letters of a path."""
+    before = bench.read("study.toml")
+    for folder in [bench.folder / name for name in names]:
+        folder.mkdir()
+        (folder / "study.toml").write_text(before)
+        monkeypatch.chdir(folder)
+        bench("ask", "-q", 1)
+
+        assert ["study.db", "study.toml"] == sorted(path.name for path in folder.iterdir())
+        assert 1 == bench.json("status")["pending"]
+        assert [] == [finding for finding in bench.json("doctor", "study.db") if finding["level"] == "error"]
+    assert sorted([*names, "study.toml"]) == sorted(path.name for path in bench.folder.iterdir())
 
 
 def test_ask_writes_what_was_asked_for(bench):
@@ -308,6 +366,34 @@ def test_doctor(bench):
     assert "m.csv is no study file and no SQLite file" in mistaken.stdout and ".recover" not in mistaken.output
     bench.write("study.toml", "q = 1\n")
     assert "which way is better" in bench("doctor", code=1).stdout
+
+
+def test_letters_that_an_output_lacks(terminal):
+    """The whole output is UTF-8 then, which `tell` reads; otherwise it stays as its place wants it."""
+    terminal.write("study.toml", 'minimize = "y"\nq = 2\n[space.code]\ntype = "choice"\nvalues = ["é", "水"]\n')
+    environment = {**os.environ, "PYTHONIOENCODING": "cp1252"}
+
+    def told(*arguments):
+        done = subprocess.run([sys.executable, "-m", "poolwise", *arguments], capture_output=True, env=environment)
+        assert 0 == done.returncode, done.stderr
+        return done.stdout
+
+    assert {"é", "水"} == {line.split(",")[1] for line in told("ask", "--format", "csv").decode().splitlines()[1:]}
+    for arguments in (["trials"], ["trials", "--format", "csv"], ["trials", "--json"]):
+        assert "水" in told(*arguments).decode()
+    terminal("tell", 0, 1)
+    [best] = [trial["params"]["code"] for trial in terminal.json("trials") if trial["state"] == "told"]
+    assert best in told("best").decode("cp1252" if best == "é" else "utf-8")
+
+
+@pytest.mark.parametrize("command", ["demo", "paper figure1 --quick", "paper claims"])
+def test_pictures_and_the_paper_explain_themselves(terminal, command):
+    """Something that is not installed, or not there, is a message and no traceback."""
+    code = "import sys; sys.modules['matplotlib'] = None; from poolwise.cli import main; main(sys.argv[1:])"
+    done, out, err = python("-c", code, *command.split(), cwd=terminal.folder)
+
+    assert (1, "") == (done, out)
+    assert "Traceback" not in err and err.splitlines()[-1].startswith("error: ")
 
 
 def test_the_program_itself(bench):

@@ -10,6 +10,7 @@ from poolwise.cli.command import FileError
 from poolwise.cli.study_file import KEYS, load
 from poolwise.cli.template import Answers, text
 from poolwise.study.definition import Settings
+from poolwise.study.engine import path_of
 
 LINE = 'minimize = "loss"\n[space.x]\ntype = "float"\nlow = 0\nhigh = 1\n'
 
@@ -25,7 +26,7 @@ def test_a_small_file_is_enough(tmp_path):
     file = load(put(tmp_path, LINE, "tune.toml"))
 
     assert ("study", 4, None, "loss") == (file.name, file.q, file.trials, file.objective)
-    assert f"sqlite:///{tmp_path}/tune.db" == file.url
+    assert tmp_path / "tune.db" == path_of(file.url)
 
 
 def test_everything_is_read(tmp_path):
@@ -55,7 +56,7 @@ def test_everything_is_read(tmp_path):
     assert ("all", 3, 9, 7, 2.5, True) == (file.name, file.q, file.trials, file.seed, file.timeout, file.asynchronous)
     assert (("prog", "{x}"), ("fixed", "x"), ("x < 0.5",)) == (file.command, file.space.names, file.space.constraints)
     assert Settings(acquisition="ei") == file.settings
-    assert f"sqlite:///{tmp_path}/other.db" == file.url
+    assert tmp_path / "other.db" == path_of(file.url)
 
 
 def test_json_says_the_same(tmp_path):
@@ -89,6 +90,7 @@ def test_json_says_the_same(tmp_path):
         (LINE + "[settings]\nacquisiton = 'ei'\n", ["settings.acquisiton", "Did you mean 'acquisition'?"]),
         (LINE + "[settings]\nacquisition = 'best'\n", ["settings.acquisition"]),
         ("url = 'mysql://x/y'\n" + LINE, ["url: unknown kind of database 'mysql'"]),
+        ("url = 'sqlite:///a?b.db'\n" + LINE, ["url: an SQLite address is", "without '?'"]),
         ("url = 'sqlite://'\n" + LINE, ["url: a study of the command line is kept in a file"]),
         ("url_env = 'NOT_SET_ANYWHERE'\n" + LINE, ["url_env: the environment variable NOT_SET_ANYWHERE is not set"]),
         ("url_env = 'A'\nurl = 'sqlite:///a.db'\n" + LINE, ["url or url_env, not both"]),
@@ -133,7 +135,7 @@ def test_a_password_stays_out_of_the_file_and_out_of_sight(tmp_path, monkeypatch
     monkeypatch.setenv("STUDY_URL", secret)
     file = load(put(tmp_path, "url_env = 'STUDY_URL'\n" + LINE))
 
-    assert secret == file.url
+    assert ("hunter2", "host", "db") == (file.url.password, file.url.host, file.url.database)
     assert "hunter2" not in str(caught.value) + repr(file)
 
 

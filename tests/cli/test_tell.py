@@ -1,6 +1,9 @@
 """`poolwise tell`: one value or a table; all of a table or nothing."""
 
+import json
 import math
+import subprocess
+import sys
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -55,6 +58,7 @@ def test_a_failure(asked):
         (("0", "1", "--sem", "0,5"), "--sem: '0,5' is no number; write 0.5"),
         ((".",), "is a folder"),
         (("x", "1"), "'x' is no number of a trial"),
+        (("9" * 5000, "1"), "is no number of a trial"),
         (("0", "1", "--sem", "-1"), "no standard error"),
         (("0",), "poolwise tell 0 VALUE"),
         (("none.csv",), "there is no such file"),
@@ -91,6 +95,19 @@ def test_a_table_of_a_pool(bench):
     assert {"told": [], "repeated": 3}.items() <= bench.json("tell", "pool.csv").items()
 
 
+def test_choices_that_a_table_changes_or_confuses(terminal):
+    """Blanks at the ends are lost, 1 and "1" look alike; beside a number a cell is what its trial is written like."""
+    values = '[1, "1", " a", "a", "b ", "=c ", true, "true"]'
+    space = f'[space.code]\ntype = "choice"\nvalues = {values}\n'
+    terminal.write("study.toml", f'minimize = "y"\nq = 8\n{space}[settings]\nacquisition = "fill"\n')
+    terminal("ask", "--out", "pool.csv")
+    lines = terminal.read("pool.csv").splitlines()
+    terminal.write("pool.csv", "\n".join([lines[0], *(line + "1" for line in lines[1:])]))
+
+    assert 8 == len(terminal.json("tell", "pool.csv")["told"])
+    assert {"told": [], "repeated": 8}.items() <= terminal.json("tell", "pool.csv").items()
+
+
 def test_a_table_as_a_german_spreadsheet_saves_it(bench):
     """Semicolons, decimal commas, a mark, fewer digits, TRUE in capitals, a column of notes."""
     bench("ask", "--out", "pool.csv")
@@ -118,6 +135,18 @@ def test_earlier_data(bench):
     assert {"added": [], "repeated": 4}.items() <= bench.json("tell", "old.csv").items()
     assert ["water", "water", "-ethanol", True] == [trial.params["solvent"] for trial in trials(bench)]
     assert ["told", "told", "told", "failed"] == [trial.state for trial in trials(bench)]
+
+
+def test_an_experiment_of_ones_own_that_failed(bench):
+    """The reason is kept, from the cell of the value or from its own."""
+    bench.write(
+        "own.csv",
+        "temperature,dose,cycles,solvent,yield,reason\n"
+        "30,0.1,2,water,failed: flask broke,\n40,0.2,3,true,nan,clogged\n",
+    )
+    bench("tell", "own.csv")
+
+    assert ["flask broke", "clogged"] == [trial.reason for trial in trials(bench)]
 
 
 @pytest.mark.parametrize(
@@ -149,6 +178,56 @@ def test_a_wrong_table_writes_nothing(asked, table, words):
     assert ["pending"] * 4 == [trial.state for trial in trials(asked)]
 
 
+NAMES = """
+minimize = "{objective}"
+[space.{first}]
+type = "float"
+low = 0
+high = 9
+[space.{second}]
+type = "float"
+low = 0
+high = 9
+"""
+
+
+@pytest.mark.parametrize(
+    "parameters, table, words",
+    [
+        (("value", "x"), "number,value,x,loss (mV)\n0,1,2,0.5\n", "has no column 'loss'; its columns are"),
+        (("Value", "x"), "number,value,x,loss (mV)\n0,1,2,0.5\n", "has no column 'loss'"),
+        (("x", "X"), "X,loss\n1,0.5\n", "x: missing"),
+    ],
+)
+def test_a_parameter_is_no_measurement(terminal, parameters, table, words):
+    """A column that a parameter is named like is that parameter's alone, whatever else its name may mean."""
+    first, second = parameters
+    terminal.write("study.toml", NAMES.format(objective="loss", first=first, second=second))
+    terminal.write("t.csv", table)
+
+    assert words in terminal("tell", "t.csv", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    "objective, parameters, table",
+    [
+        ("loss", ("trial", "x"), "trial,x,loss\n1,2,0.5\n"),
+        ("loss", ("Trial", "Value"), "trial,value,Loss\n1,2,0.5\n"),
+        ("Sem", ("Number", "Reason"), "Number,Reason,Sem,sem\n1,2,0.5,\n"),
+        ("trial", ("x", "y"), "x,y,trial\n1,2,0.5\n"),
+    ],
+)
+def test_a_parameter_is_no_number_of_a_trial(terminal, objective, parameters, table):
+    """Such a row is an experiment of the user's own."""
+    first, second = parameters
+    terminal.write("study.toml", NAMES.format(objective=objective, first=first, second=second))
+    terminal.write("t.csv", table)
+
+    assert [0] == terminal.json("tell", "t.csv")["added"]
+    [trial] = trials(terminal)
+    assert ([1, 2], 0.5, None) == ([trial.params[first], trial.params[second]], trial.value, trial.sem)
+
+
 def test_conflicts_are_listed(asked):
     """A table that contradicts the study changes nothing, unless it replaces."""
     asked("tell", 0, 1)
@@ -159,6 +238,19 @@ def test_conflicts_are_listed(asked):
     assert "trial 0 has 1.0, the table 2.0" in result.stderr and "trial 1 has failed, the table 3.0" in result.stderr
     assert "pending" == trials(asked)[2].state
     assert [0, 1, 2] == asked.json("tell", "t.csv", "--replace")["told"]
+
+
+def test_a_table_is_told_by_two_at_once(bench):
+    """It is one transaction: whoever is second finds every row there."""
+    bench("ask")
+    row = ",30,0.1,2,water,1"
+    bench.write("t.csv", "\n".join(["number,temperature,dose,cycles,solvent,yield", "0,,,,,2", *[row] * 150]))
+    command = [sys.executable, "-m", "poolwise", "tell", "t.csv", "--json"]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    told = [json.loads(process.communicate()[0]) for process in running]
+
+    assert [0, 151] == sorted(one["repeated"] for one in told)
+    assert 154 == len(trials(bench))
 
 
 def test_an_export_tells_nothing_new(asked):

@@ -27,6 +27,14 @@ def test_trial_of_another_study_is_refused(url):
     assert 2 == len(ours.pending)
 
 
+def test_numbers_beyond_all_floats():
+    """Python has such whole numbers; they are an error like any other."""
+    with pytest.raises(pw.InputError, match="beta"):
+        pw.Settings(beta=10**400)
+    with pytest.raises(pw.InputError, match="patience"):
+        pw.Study(space={"x": pw.Float(0, 1)}, minimize="loss", patience=10**400)
+
+
 def test_other_constraints_are_a_conflict(url):
     """Also where the space is not said again; a single constraint may be a text of its own."""
     with pw.Study(

@@ -12,9 +12,12 @@ from poolwise.errors import InputError, PoolwiseError
 from poolwise.space.errors import SpaceError, SpaceExhausted
 from poolwise.space.parameters import Choice, Float, Int
 from poolwise.study.definition import Settings
+from poolwise.study.engine import parse_url
 from poolwise.study.errors import ConflictError, StorageError, StorageUnavailable, StudyNotFound, VersionError
+from poolwise.study.migration import stored_version
 from poolwise.study.store import Store
 from poolwise.study.study import Study
+from poolwise.study.transactions import Transactions
 
 POINT = {"x": 0.5, "n": 7, "kind": "b"}
 
@@ -283,7 +286,8 @@ def test_opening_needs_only_address_and_name(tmp_path):
 def test_what_is_said_again_must_agree(tmp_path, said, words):
     """The message shows the difference."""
     url = f"sqlite:///{tmp_path / 'a.db'}"
-    Study(url, space={"x": Float(0, 1)}, maximize="yield").close()
+    with Study(url, space={"x": Float(0, 1)}, maximize="yield") as study:
+        study.ask()
     with pytest.raises(ConflictError, match=words):
         Study(url, **said)
 
@@ -294,11 +298,45 @@ def test_what_is_said_again_must_agree(tmp_path, said, words):
 def test_true_is_not_one(tmp_path, said, agrees):
     """A choice that is said again has the same values, of which 1 and 1.0 are one, and true another."""
     url = f"sqlite:///{tmp_path / 'a.db'}"
-    Study(url, space={"x": Float(0, 1), "c": Choice([1, 0, 2])}, maximize="yield").close()
+    with Study(url, space={"x": Float(0, 1), "c": Choice([1, 0, 2])}, maximize="yield") as study:
+        study.ask()
     space = {"c": Choice(said), "x": Float(0, 1)}
 
     with contextlib.nullcontext() if agrees else pytest.raises(ConflictError, match="c: values: stored"):
         Study(url, space=space, maximize="yield").close()
+
+
+def test_the_first_trial_settles_what_a_study_is(url, tmp_path):
+    """Before it the latest definition counts, and who has the study open with an earlier one is told."""
+    url = url or f"sqlite:///{tmp_path / 'a.db'}"
+    with (
+        Study(url, space={"x": Float(0, 1)}, maximize="yield") as earlier,
+        Study(url, name="other", space={"x": Float(0, 1)}, maximize="yield"),
+        Study(url, space={"x": Float(0, 1)}, maximize="yield", seed=3) as study,
+        Study(url, space={"x": Float(0, 1)}, maximize="yield") as same,
+    ):
+        for outdated in (earlier.ask, lambda: earlier.add({"x": 0.5}, 1.0), lambda: earlier.trials):
+            with pytest.raises(StudyNotFound, match="defined anew"):
+                outdated()
+        assert [0] == [trial.number for trial in same.ask()]
+        assert (3, 3) == (study.seed, same.seed)
+        with pytest.raises(ConflictError, match="seed"):
+            Study(url, space={"x": Float(0, 1)}, maximize="yield", seed=4)
+        assert 1 == len(study.trials)
+
+
+def test_looking_for_a_study_makes_nothing(url, tmp_path):
+    """A database without tables of ours stays as it is, until a study is begun there."""
+    url = url or f"sqlite:///{tmp_path / 'a.db'}"
+    if url.startswith("sqlite"):
+        (tmp_path / url.rpartition("/")[2]).touch()
+    with pytest.raises(StudyNotFound, match="it has none yet"):
+        Study(url, name="mine")
+
+    run = Transactions(parse_url(url), 1.0)
+    assert run.read(stored_version) is None
+    run.close()
+    assert [b""] * url.startswith("sqlite") == [path.read_bytes() for path in tmp_path.iterdir()]
 
 
 def test_a_study_that_is_not_there(tmp_path):

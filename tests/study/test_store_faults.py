@@ -306,6 +306,54 @@ def test_the_doctor_explains_damage(whole, tmp_path):
     assert "there is no" in examine(f"sqlite:///{tmp_path}/other.db")[-1].message
 
 
+@pytest.mark.parametrize("table", ["requests", "revisions"])
+def test_the_doctor_reads_every_table(whole, tmp_path, table):
+    """A row that no trial shows is read as well."""
+    path = shutil.copy(whole, tmp_path / "a.db")
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE poolwise_{table} SET seal = 'none'")
+    findings = examine(f"sqlite:///{path}")
+
+    assert any(table in f.message and "checksum" in f.message for f in findings if f.level == "error")
+
+
+KILLED = """
+import os, sys
+from poolwise import Float, Study
+study = Study(sys.argv[1], space={"x": Float(0, 1)}, minimize="loss")
+study.ask(3)
+os.kill(os.getpid(), 9)
+"""
+
+
+def files(folder):
+    """What is in a folder, but for the index of a log, which is made anew from it."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith("-shm")}
+
+
+def test_the_doctor_changes_nothing(tmp_path):
+    """Not what a process left that was killed, whose log it reads; not an empty file, or one of somebody else."""
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    subprocess.run([sys.executable, "-c", KILLED, url])
+    (tmp_path / "empty.db").touch()
+    with contextlib.closing(sqlite3.connect(tmp_path / "other.db")) as connection, connection:
+        connection.execute("CREATE TABLE notes (text)")
+    before = files(tmp_path)
+    findings = [examine(f"sqlite:///{tmp_path}/{name}")[-1] for name in ("study.db", "empty.db", "other.db")]
+    (tmp_path / "study.db-shm").unlink()
+    again = examine(url)[-1]
+    after = files(tmp_path)
+    Study(url, name="study").close()  # which empties the log
+    examine(url)
+
+    assert len(before["study.db-wal"]) > 0
+    assert before == after
+    assert ["empty.db", "other.db", "study.db"] == sorted(path.name for path in tmp_path.iterdir())
+    assert "3 trials, numbers and checksums are whole" in findings[0].message
+    assert findings[0] == again
+    assert ["no tables of Poolwise" in finding.message for finding in findings] == [False, True, True]
+
+
 SECRET = "s3cr3t-w0rd"
 
 

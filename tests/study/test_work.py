@@ -13,6 +13,7 @@ import pytest
 from poolwise.space.parameters import Float, Int
 from poolwise.study.apart import Wish, ask_apart
 from poolwise.study.definition import Settings
+from poolwise.study.engine import url_of
 from poolwise.study.errors import ConflictError
 from poolwise.study.leases import Board, give_back, look, take, waiting_lease
 from poolwise.study.stops import RunStopped
@@ -245,7 +246,7 @@ def test_a_server_that_restarts_while_workers_work(own_server):
 
 def test_a_pool_of_another_process(tmp_path):
     """It is the one that this process would have asked for; a repeat gives it again, another size is a conflict."""
-    url = f"sqlite:///{tmp_path / 'study.db'}"
+    url = url_of(tmp_path / "study?.db")
     with Study(url, space=SPACE, minimize="loss", settings=FILL) as study:
         for _ in range(2):
             ask_apart(url, "study", Wish(3, "mine", None), lambda: False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +40,8 @@ def write_frame(frame: Any, path: str | Path) -> None:
 def read_frame(path: str | Path, study: Study) -> pd.DataFrame:
     """The table of a CSV or Excel file with the types that `study.to_frame()` has; blanks at the ends of text are lost.
 
-    Semicolons, decimal commas and the encodings of spreadsheets are understood. Columns that the study does not know
-    are text.
+    Semicolons, decimal commas and the encodings of spreadsheets are understood. A time without a zone is in UTC.
+    Columns that the study does not know are text.
     """
     try:
         import pandas as pd
@@ -84,9 +84,10 @@ def _value(study: Study, sheet: Sheet, name: str, cell: str, line: int) -> Any:
         return int(number) if name in WHOLE and number.is_integer() else number
     if name in TIMES:
         try:
-            return datetime.fromisoformat(cell)
+            time = datetime.fromisoformat(cell)
         except ValueError:
             raise TableError(f"line {line}, column {name!r}: {cell!r} is no time in ISO 8601.") from None
+        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
     return cell
 
 

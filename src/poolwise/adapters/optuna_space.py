@@ -107,7 +107,8 @@ def widened(distribution: BaseDistribution, value: Any) -> BaseDistribution | No
         return distribution
     if not isinstance(distribution, FloatDistribution | IntDistribution) or (distribution.log and value <= 0):
         return None
-    return type(distribution)(min(value, distribution.low), max(value, distribution.high), log=distribution.log)
+    wider = type(distribution)(min(value, distribution.low), max(value, distribution.high), log=distribution.log)
+    return wider if wider._contains(wider.to_internal_repr(value)) else None  # 3.5 is in no range of whole numbers
 
 
 @dataclass(frozen=True, eq=False)

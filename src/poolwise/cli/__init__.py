@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from poolwise.cli.ask import ask
+from poolwise.cli.command import answering
 from poolwise.cli.doctor import doctor
 from poolwise.cli.init import init
 from poolwise.cli.paper import paper
@@ -58,6 +59,7 @@ for command in (init, run, work, ask, tell, status, best, trials, export, plot, 
 @main.command()
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out"), show_default=True, help="Picture folder.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the search.")
+@answering()
 def demo(out: Path, seed: int) -> None:
     """Choose a pool of two on the paper's one-dimensional example, and draw it."""
     from poolwise.cli.demo import run as show

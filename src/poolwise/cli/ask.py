@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from poolwise.cli.command import FileError, NothingToDo, guarded, study_option
-from poolwise.cli.terminal import as_json, put_table, say
+from poolwise.cli.terminal import as_json, put, put_table, say
 
 if TYPE_CHECKING:
     from poolwise.cli.study_file import StudyFile
@@ -49,7 +49,7 @@ def ask(*, source: Path, q: int | None, request_id: str | None, json_: bool, **w
         put_table(columns[:-1], [row[:-1] for row in rows])
         say(f"then: poolwise tell {pool[0].number} VALUE, or fill in `poolwise trials --state pending --format csv`")
     else:
-        click.echo(_content(form, study, pool), nl=False)
+        put(_content(form, study, pool))
 
 
 def _content(form: str, study: Study, pool: Pool) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -49,6 +50,26 @@ class Notes(logging.Handler):
         self.said = line
 
 
+@contextlib.contextmanager
+def answering(*, debug: bool = False) -> Iterator[None]:
+    """Errors become one message and an exit code, and the library's warnings lines."""
+    log, notes = logging.getLogger("poolwise"), Notes(logging.WARNING)
+    log.addHandler(notes)
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("interrupted")
+        raise SystemExit(INTERRUPTED) from None
+    except BrokenPipeError:
+        raise  # somebody reads no further, which click answers
+    except (PoolwiseError, OSError) as error:
+        if debug:
+            raise
+        give_up(error)
+    finally:
+        log.removeHandler(notes)
+
+
 def guarded(command: Function) -> Function:
     """`--json` and `--debug`, errors as one message with an exit code, and the library's warnings."""
 
@@ -56,21 +77,8 @@ def guarded(command: Function) -> Function:
     @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
     @functools.wraps(command)
     def run(*, debug: bool, **given: Any) -> Any:
-        log, notes = logging.getLogger("poolwise"), Notes(logging.WARNING)
-        log.addHandler(notes)
-        try:
+        with answering(debug=debug):
             return command(**given)
-        except KeyboardInterrupt:
-            say("interrupted")
-            raise SystemExit(INTERRUPTED) from None
-        except BrokenPipeError:
-            raise  # somebody reads no further, which click answers
-        except (PoolwiseError, OSError) as error:
-            if debug:
-                raise
-            give_up(error)
-        finally:
-            log.removeHandler(notes)
 
     run.__doc__ = f"{inspect.cleandoc(command.__doc__ or '')}\n\n\b\n{EXITS}"
     return run

@@ -45,12 +45,13 @@ def _findings(what: str) -> list[Finding]:
     first = [_programs()]  # it loads JAX, so that the device is known
     if "://" in what:
         return [*first, *examine(what)]
+    from poolwise.study.engine import path_of, url_of
+
     path = Path(what)
     if path.suffix.lower() not in STUDY_FILES:
-        return [*first, *(_no_database(path) or examine(f"sqlite:///{path.absolute()}"))]
+        return [*first, *(_no_database(path) or examine(url_of(path.absolute())))]
     from poolwise.cli.objective import check_command, check_program
     from poolwise.cli.study_file import load
-    from poolwise.study.engine import parse_url, path_of
 
     try:
         file = load(path)
@@ -60,10 +61,9 @@ def _findings(what: str) -> list[Finding]:
     except FileError as error:
         return [*first, Finding("error", "study file", str(error))]
     first.append(Finding("ok", "study file", f"{path}, {len(file.space.names)} parameters"))
-    address = parse_url(file.url)
-    if address.get_backend_name() == "sqlite" and not path_of(address).exists():
+    if file.url.get_backend_name() == "sqlite" and not path_of(file.url).exists():
         advice = "`poolwise ask` or `poolwise run` begins it."
-        return [*first, Finding("ok", "store", f"{path_of(address)} is not there yet", advice)]
+        return [*first, Finding("ok", "store", f"{path_of(file.url)} is not there yet", advice)]
     return [*first, *examine(file.url)]
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from poolwise.cli.command import answering
+
 Command = Callable[..., Any]
 
 GATHERED = ("out", "quick", "tasks", "rounds", "seed", "processes", "only")  # options that become a setup
@@ -46,6 +48,7 @@ def _running(command: Command) -> Command:
         click.option("--only", multiple=True, help="Run only this; may be given more than once."),
     ]
 
+    @answering()
     @functools.wraps(command)
     def with_setup(**given: Any) -> Any:
         from poolwise.paper.settings import QUICK, Setup
@@ -67,6 +70,7 @@ def _running(command: Command) -> Command:
 @_folder
 @click.option("--quick", is_flag=True, help="A coarse picture in seconds.")
 @click.option("--only", multiple=True, help="Acquisition function: ei, ucb, pi, sr, es.")
+@answering()
 def figure1(out: Path, quick: bool, only: tuple[str, ...]) -> None:
     """A belief on a line, and ascents on the surfaces of five acquisition functions."""
     from poolwise.paper.figure1 import QUICK, Fineness
@@ -93,6 +97,7 @@ def figure2(setup: Any, out: Path, *, only: tuple[str, ...], count: int, togethe
 
 @paper.command()
 @_folder
+@answering()
 def table2(out: Path) -> None:
     """Seconds that each optimizer takes for a pool, beside the paper's; from the runs of figure2."""
     from poolwise.paper.table2 import markdown
@@ -130,6 +135,7 @@ def asynchronous(setup: Any, out: Path, *, only: tuple[str, ...], count: int) ->
 
 @paper.command()
 @_folder
+@answering()
 def claims(out: Path) -> None:
     """Each claim of the paper, the statistic that decides it and the verdict; from the stored results."""
     from rich.console import Console

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +17,16 @@ from poolwise.cli.terminal import spelled
 from poolwise.errors import PoolwiseError
 from poolwise.space.parameters import Choice, Fixed, Parameter
 from poolwise.space.scalars import key
+from poolwise.study.arguments import outcome_of
 from poolwise.study.errors import ConflictError
 from poolwise.study.frames import parameter_value
 from poolwise.study.placing import stored_params
+from poolwise.study.rows import plain
+from poolwise.study.store import Outcome
 from poolwise.study.study import Study
 from poolwise.study.trial import AFTER, BEFORE, Trial
+
+log = logging.getLogger(__name__)
 
 NUMBERS = ("number", "trial")
 FAILURE = re.compile(r"(failed|fail|failure|error|crashed|broken|nan|na|n/a|#n/a|[+-]?inf(inity)?)\s*(:\s*(.*))?", re.I)
@@ -35,7 +41,8 @@ class Entry:
 
     where: str
     number: int | None
-    params: Mapping[str, Any] | None = None
+    params: dict[str, Any]
+    cells: Mapping[str, str]  # how the parameters are written
     value: float = math.nan
     sem: float | None = None
     reason: str | None = None  # why there is no value
@@ -43,6 +50,13 @@ class Entry:
     @property
     def failed(self) -> bool:
         return self.reason is not None
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of the experiment."""
+        if self.reason is None:
+            return outcome_of(self.value, self.sem)
+        return Outcome("failed", reason=plain(self.reason) or "no reason given")
 
     def repeats(self, trial: Trial) -> bool:
         """Whether the trial says so already."""
@@ -72,8 +86,8 @@ class Plan:
     empty: int  # rows without a value
 
 
-def plan(study: Study, name: str, sheet: Sheet, *, replace: bool = False) -> Plan:
-    """Everything that a table says; an error lists all that is wrong with it, and nothing is written then."""
+def plan_of(study: Study, name: str, sheet: Sheet, *, replace: bool = False) -> Callable[[Sequence[Trial]], Plan]:
+    """What a table says, as a plan for the trials that are there; an error lists all that is wrong with it."""
     columns = find_columns(study, name, sheet)
     entries, problems, empty = [], [], 0
     for row in sheet.rows:
@@ -86,33 +100,38 @@ def plan(study: Study, name: str, sheet: Sheet, *, replace: bool = False) -> Pla
         entries += [] if entry is None else [entry]
     if problems:
         raise FileError(_listed(f"{name}: nothing was written", problems))
-    return _compared(study, name, entries, empty, replace)
+    return lambda trials: _compared(study, trials, name, Plan(entries, 0, empty), replace)
 
 
 def find_columns(study: Study, name: str, sheet: Sheet) -> Columns:
-    """The columns of a table by their names; a capital letter more or less does not matter."""
-    folded = {column.casefold(): column for column in sheet.columns}
-
-    def find(*words: str) -> str | None:
-        for word in words:
-            if word in sheet.columns or word.casefold() in folded:
-                return word if word in sheet.columns else folded[word.casefold()]
-        return None
-
-    value = find(study.objective) or find("value")
+    """The columns of a table by their names, the study's own first; a capital letter more or less does not matter."""
+    named = _matched((study.objective, *study.space.names), sheet.columns)
+    known = _matched(("value", *NUMBERS, "sem", "reason"), [c for c in sheet.columns if c not in named.values()])
+    value = named.get(study.objective) or known.get("value")
     if value is None:
+        other = "" if "value" in study.space.names else " (or 'value')"
         raise FileError(
-            f"{name}: has no column {study.objective!r} (or 'value'); its columns are {', '.join(sheet.columns)}."
+            f"{name}: has no column {study.objective!r}{other}; its columns are {', '.join(sheet.columns)}."
             f"{_misspelt(study.objective, sheet.columns)}"
         )
-    params = {p: column for p in study.space.names if (column := find(p)) is not None}
-    number = find(*NUMBERS)
+    params = {p: named[p] for p in study.space.names if p in named}
+    number = next((known[word] for word in NUMBERS if word in known), None)
     if number is None and not params:
         raise FileError(f"{name}: has no column 'number', which says the trial of each value.")
-    sem, reason = find("sem"), find("reason")
+    sem, reason = known.get("sem"), known.get("reason")
     used = {value, number, sem, reason, *params.values(), ""}
     others = [c for c in sheet.columns if c not in used and c not in (*BEFORE, *AFTER)]
     return Columns(number, value, sem, reason, params, others)
+
+
+def _matched(words: Collection[str], columns: Sequence[str]) -> dict[str, str]:
+    """The column of each word, of the same name or else of one that differs in capital letters; none is used twice."""
+    found = {word: word for word in words if word in columns}
+    free = {column.casefold(): column for column in columns if column not in found}
+    for word in words:
+        if word not in found and word.casefold() in free:
+            found[word] = free.pop(word.casefold())
+    return found
 
 
 def _misspelt(wanted: str, columns: Sequence[str]) -> str:
@@ -130,13 +149,16 @@ def _entry(study: Study, sheet: Sheet, columns: Columns, row: Row) -> Entry | No
     value, reason = outcome(sheet, cell, row.cells.get(columns.reason or "", ""))
     sem = _sem(sheet, row.cells.get(columns.sem or "", "")) if reason is None else None
     known = study.space.parameters
-    params = {p: parameter_value(known[p], sheet, row.cells.get(c, "")) for p, c in columns.params.items()}
-    given = {p: v for p, v in params.items() if row.cells.get(columns.params[p], "")}
+    cells = {p: cell for p, c in columns.params.items() if (cell := row.cells.get(c, ""))}
+    given = {p: parameter_value(known[p], sheet, cell) for p, cell in cells.items()}
     if number:
-        return Entry(where, _whole(sheet, number), given, value, sem, reason)
+        return Entry(where, _whole(sheet, number), given, cells, value, sem, reason)
     if not given:
         raise FileError("has a value, but neither the number of a trial nor parameters.")
-    return Entry(where, None, stored_params(study.space, given)[0], value, sem, reason)
+    kept, outside = stored_params(study.space, given)
+    if outside is not None:
+        log.warning("%s is outside the space (%s)", where, outside)
+    return Entry(where, None, kept, cells, value, sem, reason)
 
 
 def outcome(sheet: Sheet, cell: str, reason: str = "") -> tuple[float, str | None]:
@@ -173,15 +195,14 @@ def _sem(sheet: Sheet, cell: str) -> float | None:
     return number
 
 
-def _compared(study: Study, name: str, entries: Sequence[Entry], empty: int, replace: bool) -> Plan:
+def _compared(study: Study, trials: Sequence[Trial], name: str, said: Plan, replace: bool) -> Plan:
     """The entries that are news; contradictions within the table, and with the study, are errors."""
-    trials = study.trials
     there = Counter(_identity(t.params, t.value, t.sem, t.state == "failed") for t in trials if t.added)
     added, told = [], dict[int, Entry]()
     problems, conflicts, repeated = [], [], 0
-    for entry in entries:
+    for entry in said.entries:
         if entry.number is None:
-            same = _identity(entry.params or {}, entry.value, entry.sem, entry.failed)
+            same = _identity(entry.params, entry.value, entry.sem, entry.failed)
             known = there[same] > 0
             there[same] -= known
             repeated += known
@@ -198,7 +219,7 @@ def _compared(study: Study, name: str, entries: Sequence[Entry], empty: int, rep
         raise FileError(_listed(f"{name}: nothing was written", problems))
     if conflicts:
         raise ConflictError(_listed(f"{name}: nothing was written; --replace takes the table's values", conflicts))
-    return Plan([*told.values(), *added], repeated, empty)
+    return Plan([*told.values(), *added], repeated, said.empty)
 
 
 def _problem(study: Study, trials: Sequence[Trial], entry: Entry, before: Entry | None) -> str | None:
@@ -208,7 +229,7 @@ def _problem(study: Study, trials: Sequence[Trial], entry: Entry, before: Entry 
         return no_trial(entry.number, len(trials))
     if before is not None and _said(before) != _said(entry):
         return f"trial {entry.number} has another value on {before.where}."
-    return _differing(study, trials[entry.number], entry.params or {})
+    return _differing(study, trials[entry.number], entry)
 
 
 def no_trial(number: int, count: int) -> str:
@@ -223,11 +244,12 @@ def _identity(params: Mapping[str, Any], value: float | None, sem: float | None,
     return keys, *((None, None) if failed else (value, sem))
 
 
-def _differing(study: Study, trial: Trial, given: Mapping[str, Any]) -> str | None:
-    """How a row's parameters contradict those of its trial, beyond what rounding explains."""
-    for name, value in given.items():
+def _differing(study: Study, trial: Trial, entry: Entry) -> str | None:
+    """How a row's parameters contradict those of its trial, beyond what rounding and the writing of texts explain."""
+    for name, value in entry.params.items():
         stored = trial.params.get(name)
-        if not _alike(study.space.parameters[name], value, stored):
+        same_text = entry.cells[name].strip() == spelled(stored).strip()
+        if not same_text and not _alike(study.space.parameters[name], value, stored):
             return (
                 f"{name} is {spelled(value)} here and {spelled(stored)} in trial {trial.number}; check the number. "
                 "An experiment of your own has no number: leave its cell empty."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from poolwise.cli.command import FileError, NothingToDo, guarded, study_argument
-from poolwise.cli.terminal import as_json, brief, put_facts, put_json, put_table, say
+from poolwise.cli.terminal import as_json, brief, put, put_facts, put_json, put_table, say
 
 if TYPE_CHECKING:
     from poolwise.study.study import Study
@@ -24,13 +24,14 @@ FILES = ("csv", "json", "xlsx")
 def status(*, source: Path, json_: bool) -> None:
     """How far the study is: counts, best value, pending trials, what is left of the budget."""
     from poolwise.cli.study_file import load
+    from poolwise.study.engine import shown
 
     file = load(source)
     with file.look() as study:
         found, best = study.trials, study.best
         facts = {
             "study": study.name,
-            "store": _where(file.url),
+            "store": shown(file.url),
             "direction": study.direction,
             "objective": study.objective,
             **study.counts,
@@ -114,9 +115,9 @@ def trials(*, source: Path, state: str | None, last: int | None, format_: str, j
         chosen = [trial for trial in study.trials if state in (None, trial.state)][-(last or 0) :]
         form = "json" if json_ else format_
         if form == "csv" and state == "pending":
-            click.echo(as_csv(*sheet_of(study, chosen)), nl=False)
+            put(as_csv(*sheet_of(study, chosen)))
         elif form != "table":
-            click.echo(_content(form, study, chosen), nl=False)
+            put(_content(form, study, chosen))
         else:
             put_table(*_readable(study, chosen))
 
@@ -143,7 +144,7 @@ def export(*, source: Path, format_: str | None, out: Path | None, json_: bool) 
         found = study.trials
         content = _content(form, study, found)
     if out is None:
-        click.echo(content, nl=False)
+        put(content)
         return
     if not out.absolute().parent.is_dir():
         raise FileError(f"{out}: its folder does not exist; create it first.")
@@ -180,9 +181,3 @@ def _content(form: str, study: Study, chosen: list[Trial]) -> Any:
         return as_workbook(study.columns, _rows(study, chosen))
     texts = [[cell if not hasattr(cell, "isoformat") else cell.isoformat() for cell in r] for r in _rows(study, chosen)]
     return as_csv(study.columns, texts)
-
-
-def _where(url: str) -> str:
-    from poolwise.study.engine import parse_url, shown
-
-    return shown(parse_url(url))

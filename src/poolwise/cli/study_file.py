@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tomllib
@@ -10,12 +11,15 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
+from sqlalchemy.engine import URL
+
 from poolwise.cli.command import FileError
 from poolwise.errors import PoolwiseError
 from poolwise.space.errors import SpaceError, did_you_mean
 from poolwise.space.space import Space
 from poolwise.study.definition import Settings, Wanted, check_study_name
-from poolwise.study.engine import in_memory, parse_url, path_of
+from poolwise.study.engine import in_memory, parse_url, path_of, url_of
+from poolwise.study.errors import StudyNotFound
 from poolwise.study.study import Study
 
 LARGEST = 1_000_000  # bytes of a study file
@@ -62,7 +66,7 @@ class StudyFile:
 
     path: Path
     name: str
-    url: str = field(repr=False)
+    url: URL = field(repr=False)
     space: Space
     minimize: str | None
     maximize: str | None
@@ -84,10 +88,19 @@ class StudyFile:
         return self._study(self.url)
 
     def look(self) -> Study:
-        """The study to read from; nothing is made on disk for one that has not begun."""
-        address = parse_url(self.url)
-        begun = address.get_backend_name() != "sqlite" or path_of(address).exists()
-        return self._study(self.url if begun else None)
+        """The study to read from; nothing is made or changed on disk. One that has no trials yet is in memory."""
+        with contextlib.ExitStack() as stack:
+            if self.url.get_backend_name() == "sqlite" and not path_of(self.url).exists():
+                return self._study(None)
+            try:
+                study = stack.enter_context(Study(self.url, name=self.name))
+            except StudyNotFound:
+                return self._study(None)
+            if not any(study.counts.values()):
+                return self._study(None)
+            self.wanted.check_against(study._definition, self.name)
+            stack.pop_all()
+            return study
 
     @property
     def wanted(self) -> Wanted:
@@ -99,7 +112,7 @@ class StudyFile:
         """The name of what is measured."""
         return self.minimize or self.maximize or ""
 
-    def _study(self, url: str | None) -> Study:
+    def _study(self, url: URL | None) -> Study:
         return Study(
             url,
             name=self.name,
@@ -218,15 +231,17 @@ def _settings(path: Path, given: Mapping[str, Any] | None) -> Settings | None:
         raise FileError(f"{path}: settings.{error}") from None
 
 
-def _url(path: Path, content: Mapping[str, Any]) -> str:
+def _url(path: Path, content: Mapping[str, Any]) -> URL:
     """The address of the study; a relative SQLite file lies beside the study file, whatever the current folder is."""
     if "url" in content and "url_env" in content:
         _refuse(path, "url_env", "give url or url_env, not both")
-    text, key = content.get("url", f"sqlite:///{path.stem}.db"), "url"
+    text, key = content.get("url"), "url"
     if variable := content.get("url_env"):
         key, text = f"url_env: {variable}", os.environ.get(variable, "")
         if not text:
             _refuse(path, "url_env", f"the environment variable {variable} is not set; it should hold the address")
+    if text is None:
+        return url_of(path.absolute().with_name(f"{path.stem}.db"))
     try:
         address = parse_url(text)
     except PoolwiseError as error:
@@ -236,8 +251,8 @@ def _url(path: Path, content: Mapping[str, Any]) -> str:
     if in_memory(address):
         _refuse(path, key, "a study of the command line is kept in a file, such as sqlite:///tune.db")
     if address.get_backend_name() == "sqlite":
-        return f"sqlite:///{path.absolute().parent / path_of(address)}"
-    return text
+        return url_of(path.absolute().parent / path_of(address))
+    return address
 
 
 def _shown(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,11 @@ from poolwise.cli.command import FileError, NothingToDo, guarded, study_option
 from poolwise.cli.terminal import put_json, say
 
 if TYPE_CHECKING:
-    from poolwise.cli.results import Entry
+    from poolwise.study.store import Said
     from poolwise.study.study import Study
+    from poolwise.study.trial import Trial
 
+LONGEST = 18  # digits of a trial's number
 NEGATIVE = re.compile(r"-[\d.]\S*|-inf(inity)?", re.IGNORECASE)
 
 
@@ -95,8 +98,10 @@ def _one(study: Study, number: str, value: str, options: Options) -> Told:
     from poolwise.study.errors import ConflictError
 
     sheet = Sheet([], [])
-    if not number.isascii() or not number.isdigit():
-        raise FileError(f"{number!r} is no number of a trial; `poolwise tell table.csv` takes no second argument.")
+    if not number.isascii() or not number.isdigit() or len(number) > LONGEST:
+        raise FileError(
+            f"{number[:LONGEST]!r} is no number of a trial; `poolwise tell table.csv` takes no second argument."
+        )
     if int(number) >= (count := sum(study.counts.values())):
         raise ConflictError(no_trial(int(number), count))
     result, why = outcome(sheet, value, options.reason)
@@ -113,8 +118,9 @@ def _one(study: Study, number: str, value: str, options: Options) -> Told:
 
 def _table(study: Study, name: str, options: Options) -> Told:
     """The values of a table."""
-    from poolwise.cli.results import NUMBERS, find_columns, plan
+    from poolwise.cli.results import NUMBERS, Plan, find_columns, plan_of
     from poolwise.cli.sheet import read
+    from poolwise.study.store import Said
 
     if options.sem is not None or options.reason:
         raise FileError("--sem, --reason: belong to the value of one trial; a table has columns for them.")
@@ -122,22 +128,21 @@ def _table(study: Study, name: str, options: Options) -> Told:
     sheet = read(name, _bytes(name), expected)
     if not sheet.rows:
         raise NothingToDo(f"{name}: has no rows below its column names.")
-    planned = plan(study, name, sheet, replace=options.replace)
+    plan = plan_of(study, name, sheet, replace=options.replace)
     if others := find_columns(study, name, sheet).others:
         say(f"note: columns that are not used: {', '.join(others)}")
+    planned = Plan([], 0, 0)
+
+    def decide(there: Sequence[Trial]) -> list[Said]:
+        nonlocal planned
+        planned = plan(there)
+        return [Said(entry.number, entry.params, entry.outcome) for entry in planned.entries]
+
+    stored = study._store.tell_all(study._id, decide, replace=options.replace)
     done = Told([], [], [], planned.repeated, planned.empty)
-    for entry in planned.entries:
-        _write(study, entry, done, options.replace)
+    for entry, trial in zip(planned.entries, stored, strict=True):
+        (done.added if entry.number is None else done.failed if entry.failed else done.told).append(trial.number)
     return done
-
-
-def _write(study: Study, entry: Entry, done: Told, replace: bool) -> None:
-    if entry.number is None:
-        done.added.append(study.add(entry.params or {}, entry.value, entry.sem).number)
-    elif entry.failed:
-        done.failed.append(study.fail(entry.number, entry.reason or "", replace=replace).number)
-    else:
-        done.told.append(study.tell(entry.number, entry.value, entry.sem, replace=replace).number)
 
 
 def _bytes(name: str) -> bytes:

@@ -17,9 +17,17 @@ def say(message: str) -> None:
     click.echo(message, err=True)
 
 
+def put(text: str) -> None:
+    """Text on standard output; all of it in UTF-8 if it has a letter that the encoding there lacks."""
+    try:
+        click.echo(text, nl=False)
+    except UnicodeEncodeError:
+        click.echo(text.encode(), nl=False)
+
+
 def put_json(data: Any) -> None:
     """Data as JSON, on standard output."""
-    click.echo(as_json(data))
+    put(as_json(data) + "\n")
 
 
 def as_json(data: Any) -> str:
@@ -32,17 +40,15 @@ def put_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     right = [any(isinstance(row[i], int | float) for row in rows) for i in range(len(columns))]
     lines = [[brief(cell) for cell in line] for line in [columns, *rows]]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-    for line in lines:
-        padded = [t.rjust(w) if r else t.ljust(w) for t, w, r in zip(line, widths, right, strict=True)]
-        click.echo("  ".join(padded).rstrip())
+    padded = [[t.rjust(w) if r else t.ljust(w) for t, w, r in zip(line, widths, right, strict=True)] for line in lines]
+    put("".join("  ".join(line).rstrip() + "\n" for line in padded))
 
 
 def put_facts(facts: Iterable[tuple[str, Any]]) -> None:
     """Names and values on standard output, one below the other."""
     pairs = [(brief(name), brief(value)) for name, value in facts]
     width = max(len(name) for name, _ in pairs)
-    for name, value in pairs:
-        click.echo(f"{name.ljust(width)}  {value}".rstrip())
+    put("".join(f"{name.ljust(width)}  {value}".rstrip() + "\n" for name, value in pairs))
 
 
 def brief(value: Any) -> str:

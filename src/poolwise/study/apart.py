@@ -12,8 +12,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sqlalchemy.engine import URL
+
 from poolwise.errors import PoolwiseError
 from poolwise.space.errors import SpaceExhausted
+from poolwise.study.engine import parse_url
 from poolwise.study.errors import ConflictError, StorageError, StorageUnavailable
 from poolwise.study.stops import RunStopped
 from poolwise.study.study import Study
@@ -36,7 +39,7 @@ class Wish:
     lease: float | None
 
 
-def ask_apart(url: str, name: str, wish: Wish, stop: Callable[[], bool]) -> None:
+def ask_apart(url: str | URL, name: str, wish: Wish, stop: Callable[[], bool]) -> None:
     """Have a pool asked for, by another process; given up when `stop` says so.
 
     It chooses on the CPU, unless JAX_PLATFORMS says otherwise: the accelerator is for the trials. The address goes to
@@ -52,7 +55,7 @@ def ask_apart(url: str, name: str, wish: Wish, stop: Callable[[], bool]) -> None
         text=True,
         start_new_session=True,  # Ctrl-C is answered here
     )
-    said: str | None = json.dumps({"url": url, "name": name, "wish": asdict(wish)})
+    said: str | None = json.dumps({"url": parse_url(url), "name": name, "wish": asdict(wish)})
     try:
         while True:
             try:
@@ -100,7 +103,7 @@ def main() -> None:
     kind, error = None, None
     try:
         wish = Wish(**told["wish"])
-        with Study(told["url"], name=told["name"]) as study:
+        with Study(URL.create(*told["url"]), name=told["name"]) as study:
             study.ask(wish.q, request_id=wish.request_id, lease=wish.lease)
     except PoolwiseError as problem:
         kind, error = type(problem).__name__, str(problem)

@@ -54,7 +54,7 @@ def pool_size(q: Any) -> int:
 
 def seconds(name: str, value: Any) -> float:
     """A span of time."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < 1e9:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or value <= 0 or not value < 1e9:
         raise InputError(f"{name}: expected seconds, above zero, got {value!r}.")
     return float(value)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -20,6 +21,7 @@ NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 RESERVED = {*BEFORE, *AFTER, "request_id", "lease"}
 ACQUISITIONS = ("balanced", "ei", "nei", "pi", "ucb", "mean", "fill")
 EXPIRED = ("ask", "fail")
+LARGEST = sys.float_info.max
 ROOT3 = math.sqrt(3)  # the paper's
 
 Number: TypeAlias = Any  # checked here, with a message
@@ -49,7 +51,7 @@ class Settings:
     def __post_init__(self) -> None:
         _option("acquisition", self.acquisition, ACQUISITIONS)
         _option("expired", self.expired, EXPIRED)
-        if isinstance(self.beta, bool) or not isinstance(self.beta, int | float) or not 0 < self.beta < math.inf:
+        if isinstance(self.beta, bool) or not isinstance(self.beta, int | float) or not 0 < self.beta <= LARGEST:
             raise InputError(f"beta: must be a number above zero, got {self.beta!r}.")
         if isinstance(self.model_trials, bool) or not isinstance(self.model_trials, int) or self.model_trials < 16:
             raise InputError(f"model_trials: expected a whole number, 16 or more, got {self.model_trials!r}.")

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL
@@ -22,8 +22,8 @@ from poolwise.study.engine import in_memory, parse_url, path_of, shown
 from poolwise.study.errors import StorageError
 from poolwise.study.migration import check_file, check_known, check_tables, stored_version
 from poolwise.study.placing import nearest
-from poolwise.study.rows import as_trial, checked
-from poolwise.study.schema import VERSION, studies, trials
+from poolwise.study.rows import Row, as_numbers, as_revision, as_trial, checked
+from poolwise.study.schema import VERSION, requests, revisions, studies, trials
 from poolwise.study.transactions import Transactions
 from poolwise.version import __version__
 
@@ -46,7 +46,7 @@ class Finding:
         return f"{self.level}: {self.subject}: {self.message}" + (f" {self.advice}" if self.advice else "")
 
 
-def examine(url: str, *, patience: float = 5.0) -> list[Finding]:
+def examine(url: str | URL, *, patience: float = 5.0) -> list[Finding]:
     """Look at the installation, the file or server, its tables, and every study in it."""
     findings = [_versions(), _device()]
     try:
@@ -55,7 +55,7 @@ def examine(url: str, *, patience: float = 5.0) -> list[Finding]:
             findings += _place(address)
         if any(finding.level == "error" for finding in findings):
             return findings
-        run = Transactions(address, patience)
+        run = Transactions(address, patience, writable=not _has_log(address))
         try:
             findings += _content(run)
         finally:
@@ -63,6 +63,11 @@ def examine(url: str, *, patience: float = 5.0) -> list[Finding]:
     except PoolwiseError as error:
         findings.append(Finding("error", "store", str(error), _rescue(url)))
     return findings
+
+
+def _has_log(address: URL) -> bool:
+    """Whether a log lies beside an SQLite file, which the last of those who may write would empty and remove."""
+    return address.get_backend_name() == "sqlite" and Path(f"{path_of(address)}-wal").exists()
 
 
 def _versions() -> Finding:
@@ -155,7 +160,7 @@ def _schema(c: sa.Connection, url: URL) -> str:
 
 
 def _study(run: Transactions, identity: int, name: str) -> Iterator[Finding]:
-    """One study: its definition, the numbers of its trials, and each trial by its checksum and parameters."""
+    """One study: its definition, the numbers of its trials, and each row by its checksum and content."""
     subject, advice = f"study {name!r}", _rescue(run.url)
     try:
         head = run.read(
@@ -165,10 +170,8 @@ def _study(run: Transactions, identity: int, name: str) -> Iterator[Finding]:
     except PoolwiseError as error:
         yield Finding("error", subject, str(error), advice)
         return
-    rows = run.read(
-        lambda c: [dict(r) for r in c.execute(sa.select(trials).where(trials.c.study == identity)).mappings()]
-    )
-    problems, outside = [], []
+    rows = _rows(run, trials, identity)
+    problems, outside = _unreadable(run, identity), []
     if sorted(str(row["number"]) for row in rows) != sorted(map(str, range(head["trials"]))):
         problems.append(f"it should have trials 0 to {head['trials'] - 1}, but has {len(rows)} others")
     for row in rows:
@@ -185,6 +188,24 @@ def _study(run: Transactions, identity: int, name: str) -> Iterator[Finding]:
         yield Finding("warning", subject, f"outside the space ({len(outside)}): {'; '.join(outside[:3])}")
     if not problems:
         yield Finding("ok", subject, f"{len(rows)} trials, numbers and checksums are whole")
+
+
+def _rows(run: Transactions, table: sa.Table, study: int) -> list[Row]:
+    """What a table has about a study."""
+    return run.read(lambda c: [dict(r) for r in c.execute(sa.select(table).where(table.c.study == study)).mappings()])
+
+
+def _unreadable(run: Transactions, study: int) -> list[str]:
+    """What is wrong with the requests and the histories of a study."""
+    found = []
+    readers: tuple[tuple[sa.Table, Callable[[Row], Any]], ...] = ((requests, as_numbers), (revisions, as_revision))
+    for table, read in readers:
+        for row in _rows(run, table, study):
+            try:
+                read(row)
+            except PoolwiseError as error:
+                found.append(str(error))
+    return found
 
 
 def _rescue(url: str | URL) -> str:

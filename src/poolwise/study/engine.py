@@ -6,6 +6,7 @@ import importlib.util
 import logging
 import re
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,14 @@ def parse_url(url: str | URL | None) -> URL:
         return parsed.set(drivername="postgresql+psycopg")
     if kind != "sqlite":
         raise InputError(f"url: unknown kind of database {kind!r}; use sqlite or postgresql, {EXAMPLES}.")
-    if parsed.host or parsed.query:
-        raise InputError("url: an SQLite address is sqlite:///relative.db or sqlite:////absolute/path.db, no more.")
+    if parsed.host or parsed.query or (isinstance(url, str) and "?" in url):
+        raise InputError("url: an SQLite address is sqlite:///relative.db or sqlite:////absolute/path.db, without '?'.")
     return parsed.set(drivername="sqlite+pysqlite")
+
+
+def url_of(path: Path) -> URL:
+    """The address of an SQLite file; as a text it might be another's, as some letters of a path mean more there."""
+    return URL.create("sqlite+pysqlite", database=str(path))
 
 
 def in_memory(url: URL) -> bool:
@@ -71,10 +77,14 @@ def scrubbed(text: str, url: URL) -> str:
     return re.sub(r"(password\s*=\s*)\S+", rf"\1{MASK}", text, flags=re.IGNORECASE)
 
 
-def make_engine(url: URL) -> sa.Engine:
-    """An engine whose transactions begin as writers, unless a connection is marked as a reader."""
+def make_engine(url: URL, *, writable: bool = True) -> sa.Engine:
+    """An engine whose transactions begin as writers, unless a connection is marked as a reader.
+
+    Where it is not writable, an SQLite file is opened such that SQLite itself changes neither it nor its -wal file.
+    """
+    options: dict[str, Any]
     if url.get_backend_name() != "sqlite":
-        options: Any = {"connect_args": {"connect_timeout": 10}} if "connect_timeout" not in url.query else {}
+        options = {"connect_args": {"connect_timeout": 10}} if "connect_timeout" not in url.query else {}
         return sa.create_engine(url, pool_pre_ping=True, hide_parameters=True, **options)
     if in_memory(url):
         engine = sa.create_engine(
@@ -82,10 +92,15 @@ def make_engine(url: URL) -> sa.Engine:
         )
     else:
         _check_folder(url)
-        engine = sa.create_engine(url, connect_args={"timeout": BUSY_MS / 1000}, hide_parameters=True)
+        options = {"connect_args": {"timeout": BUSY_MS / 1000}} if writable else {"creator": partial(_reading, url)}
+        engine = sa.create_engine(url, hide_parameters=True, **options)
     sa.event.listen(engine, "connect", _prepare)
     sa.event.listen(engine, "begin", _begin)
     return engine
+
+
+def _reading(url: URL) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path_of(url).absolute().as_uri()}?mode=ro", timeout=BUSY_MS / 1000, uri=True)
 
 
 def path_of(url: URL) -> Path:
@@ -102,7 +117,7 @@ def _check_folder(url: URL) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, _record: Any) -> None:
-    """Durable commits, readers beside a writer, and a file that is data only: nothing in it can act."""
+    """Durable commits, and a file that is data only: nothing in it can act."""
     connection.isolation_level = None  # BEGIN is ours, see `_begin`
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     for pragma in (
@@ -113,13 +128,22 @@ def _prepare(connection: sqlite3.Connection, _record: Any) -> None:
         "foreign_keys=ON",
     ):
         connection.execute(f"PRAGMA {pragma}")
-    [mode] = connection.execute("PRAGMA journal_mode").fetchone()
+
+
+def _log_ahead(connection: sa.Connection) -> None:
+    """Readers beside a writer; a writer sees to it, as a reader changes nothing in a file."""
+    if "journal" in connection.info:
+        return
+    mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
     if mode not in ("wal", "memory"):
-        [mode] = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        mode = connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar()
         if mode not in ("wal", "memory"):
             log.warning("study: no write-ahead log on this file system; readers wait for writers")
+    connection.info["journal"] = mode
 
 
 def _begin(connection: sa.Connection) -> None:
     reader = connection.get_execution_options().get("reader", False)
+    if not reader:
+        _log_ahead(connection)
     connection.exec_driver_sql("BEGIN" if reader else "BEGIN IMMEDIATE")

@@ -137,10 +137,12 @@ def _columns(definition: Definition, frame: Any) -> dict[str, Any]:
         raise InputError(f"frame: expected a pandas table with columns, got {type(frame).__name__}.")
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InputError(f"frame: has two columns named {twice[0]!r}; rename or remove one.")
-    objective = definition.objective if definition.objective in names else "value"
-    if objective not in names:
+    other = [] if "value" in definition.space.names else ["value"]
+    objective = next((name for name in (definition.objective, *other) if name in names), None)
+    if objective is None:
         hint = did_you_mean(definition.objective, [name for name in names if isinstance(name, str)])
-        raise InputError(f"frame: has no column {definition.objective!r} (or 'value').{hint}")
+        also = " (or 'value')" if other else ""
+        raise InputError(f"frame: has no column {definition.objective!r}{also}.{hint}")
     for name, parameter in definition.space.parameters.items():
         if name not in names and not isinstance(parameter, Fixed):
             hint = did_you_mean(name, [other for other in names if isinstance(other, str)])

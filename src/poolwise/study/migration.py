@@ -1,4 +1,4 @@
-"""Opening a store: make the tables, check them, refuse newer ones, carry older ones over after a backup."""
+"""Opening a store: check its tables, refuse newer ones, carry older ones over after a backup; make them if need be."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ ADVISORY = 0x706F6F6C  # one process makes tables or studies, the others wait
 
 
 def prepare(run: Transactions) -> None:
-    """Tables of the current version, or an error; a damaged file is refused before anything is written."""
+    """Tables of the current version, none yet, or an error; a damaged file is refused before anything is written."""
     if run.sqlite and not in_memory(run.url):
         run.read(lambda c: check_file(c))
     found = run.read(stored_version)
     if found == VERSION:
         run.read(lambda c: check_tables(c, run.url))
-        return
-    if found is not None:
+    elif found is not None:
         check_known(found, run.url)
         backup(run, found)
-    run.write(lambda c: _bring_up(c, run.url))
+        run.write(lambda c: bring_up(c, run.url))
 
 
 def stored_version(c: sa.Connection) -> int | None:
@@ -89,7 +88,7 @@ def alone(c: sa.Connection) -> None:
         c.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY)))
 
 
-def _bring_up(c: sa.Connection, url: URL) -> None:
+def bring_up(c: sa.Connection, url: URL) -> None:
     """Create or migrate in one transaction; another process may have done it meanwhile."""
     alone(c)
     found = stored_version(c)

@@ -19,12 +19,22 @@ def find(c: sa.Connection, name: str) -> Row | None:
     return None if row is None else checked(row, studies)
 
 
+def names(c: sa.Connection) -> list[str]:
+    """The names of all studies."""
+    return list(c.scalars(sa.select(studies.c.name).order_by(studies.c.id)))
+
+
+def unused(c: sa.Connection) -> int:
+    """A number that no study has, and none had that was replaced."""
+    return (c.scalar(sa.select(sa.func.max(studies.c.id))) or 0) + 1
+
+
 def head(c: sa.Connection, study: int, *, lock: bool = False) -> Row:
     """The study's own row; locked, it keeps other writers of this study out until the transaction ends."""
     query = sa.select(studies).where(studies.c.id == study)
     row = c.execute(query.with_for_update() if lock else query).mappings().first()
     if row is None:
-        raise StudyNotFound("the study is no longer in the store; it was removed while it was open.")
+        raise StudyNotFound("the study is no longer in the store; it was removed or defined anew while it was open.")
     return checked(row, studies)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from poolwise.study import rows
 from poolwise.study import statements as sql
 from poolwise.study.engine import parse_url, shown
 from poolwise.study.errors import StudyNotFound
-from poolwise.study.migration import alone, prepare
+from poolwise.study.migration import bring_up, prepare, stored_version
 from poolwise.study.rows import Row, as_revision, as_trial, checked, damaged, encoded
 from poolwise.study.schema import requests, revisions, sealed, studies, trials
 from poolwise.study.transactions import Transactions
@@ -69,6 +70,15 @@ class Outcome:
         return self.value == row["value"] and self.sem in (None, row["sem"])
 
 
+@dataclass(frozen=True)
+class Said:
+    """What became of the trial of that number, or of one that was not asked for."""
+
+    number: int | None
+    params: Params
+    outcome: Outcome
+
+
 class Store:
     """Studies in a database; SQLite and PostgreSQL by the same statements."""
 
@@ -93,27 +103,41 @@ class Store:
 
     def names(self) -> list[str]:
         """The studies that are there."""
-        return self._run.read(lambda c: list(c.scalars(sa.select(studies.c.name).order_by(studies.c.id))))
+        return self._run.read(lambda c: sql.names(c) if stored_version(c) is not None else [])
 
     def create(self, name: str, definition: str) -> Row:
         """The study of that name; a new one with this definition where there is none."""
 
         def work(c: sa.Connection) -> Row:
-            alone(c)
+            bring_up(c, self.url)
             if (row := sql.find(c, name)) is not None:
                 return row
-            identity = (c.scalar(sa.select(sa.func.max(studies.c.id))) or 0) + 1
-            fresh = {"id": identity, "name": name, "definition": definition, "created": self._now(c)}
+            fresh = {"id": sql.unused(c), "name": name, "definition": definition, "created": self._now(c)}
             row = sealed({**fresh, "version": 0, "trials": 0, "pools": 0})
             c.execute(studies.insert().values(row))
             return row
+
+        return self._found(name) or self._run.write(work)
+
+    def redefine(self, name: str, definition: str) -> Row:
+        """The study of that name, with this definition unless it has trials; for who has it open with another, gone."""
+
+        def work(c: sa.Connection) -> Row:
+            bring_up(c, self.url)
+            if (found := sql.find(c, name)) is None:
+                raise StudyNotFound(f"the study {name!r} is no longer in the store.")
+            row = sql.head(c, found["id"], lock=True)
+            if row["trials"] or row["definition"] == definition:
+                return row
+            fresh = sealed({**row, "id": sql.unused(c), "definition": definition})
+            c.execute(studies.update().where(studies.c.id == row["id"]).values(fresh))
+            return fresh
 
         return self._run.write(work)
 
     def load(self, name: str) -> Row:
         """The study of that name."""
-        row = self._run.read(lambda c: sql.find(c, name))
-        if row is None:
+        if (row := self._found(name)) is None:
             there = self.names()
             known = f"it has {', '.join(map(repr, there))}" if there else "it has none yet"
             raise StudyNotFound(
@@ -198,41 +222,55 @@ class Store:
 
     def add(self, study: int, request: str, params: Params, outcome: Outcome) -> Trial:
         """Store a trial that was not asked for; once, however often the request is repeated."""
-
-        def work(c: sa.Connection) -> Trial:
-            head = sql.head(c, study, lock=True)
-            if (known := sql.answer(c, study, request, 1)) is not None:
-                return known[0]
-            now = self._now(c)
-            row = {"study": study, "request": request, "params": encoded(params), "asked": now, "finished": now}
-            [number] = sql.append(c, head, [{**row, **vars(outcome)}])
-            answer = {"study": study, "request": request, "q": 1, "numbers": encoded([number])}
-            c.execute(requests.insert().values(sealed(answer)))
-            sql.touch(c, head, trials=1)
-            return as_trial(sql.row(c, study, number))
-
-        return self._run.write(work)
+        return self._run.write(lambda c: self._add(c, study, request, params, outcome))
 
     def finish(self, study: int, number: int, outcome: Outcome, *, replace: bool = False) -> Trial:
         """Store what became of a trial; what it said before, if it is replaced, is kept as a revision."""
+        return self._run.write(lambda c: self._finish(c, study, number, outcome, replace))
 
-        def work(c: sa.Connection) -> Trial:
-            head = sql.head(c, study, lock=True)
-            row = sql.row(c, study, number)
-            lapsed = row["state"] == "failed" and row["lease"] is not None
-            if outcome.repeats(row):
-                return as_trial(row)
-            if row["state"] != "pending" and not lapsed and not replace:
-                raise sql.contradiction(row, (outcome.state, outcome.value, outcome.sem, outcome.reason))
-            now = self._now(c)
-            if row["state"] != "pending":
-                sql.keep(c, row, now)
-            ended = {**row, **vars(outcome), "finished": now, "lease": None}
-            sql.put(c, ended)
-            sql.touch(c, head)
-            return as_trial(sealed(ended))
+    def tell_all(
+        self, study: int, decide: Callable[[list[Trial]], Sequence[Said]], *, replace: bool = False
+    ) -> list[Trial]:
+        """Store all that is decided on in view of the trials that are there, or nothing."""
+
+        def work(c: sa.Connection) -> list[Trial]:
+            sql.head(c, study, lock=True)
+            return [
+                self._add(c, study, uuid.uuid4().hex, said.params, said.outcome)
+                if said.number is None
+                else self._finish(c, study, said.number, said.outcome, replace)
+                for said in decide(sql.select(c, trials.c.study == study))
+            ]
 
         return self._run.write(work)
+
+    def _add(self, c: sa.Connection, study: int, request: str, params: Params, outcome: Outcome) -> Trial:
+        head = sql.head(c, study, lock=True)
+        if (known := sql.answer(c, study, request, 1)) is not None:
+            return known[0]
+        now = self._now(c)
+        row = {"study": study, "request": request, "params": encoded(params), "asked": now, "finished": now}
+        [number] = sql.append(c, head, [{**row, **vars(outcome)}])
+        answer = {"study": study, "request": request, "q": 1, "numbers": encoded([number])}
+        c.execute(requests.insert().values(sealed(answer)))
+        sql.touch(c, head, trials=1)
+        return as_trial(sql.row(c, study, number))
+
+    def _finish(self, c: sa.Connection, study: int, number: int, outcome: Outcome, replace: bool) -> Trial:
+        head = sql.head(c, study, lock=True)
+        row = sql.row(c, study, number)
+        lapsed = row["state"] == "failed" and row["lease"] is not None
+        if outcome.repeats(row):
+            return as_trial(row)
+        if row["state"] != "pending" and not lapsed and not replace:
+            raise sql.contradiction(row, (outcome.state, outcome.value, outcome.sem, outcome.reason))
+        now = self._now(c)
+        if row["state"] != "pending":
+            sql.keep(c, row, now)
+        ended = {**row, **vars(outcome), "finished": now, "lease": None}
+        sql.put(c, ended)
+        sql.touch(c, head)
+        return as_trial(sealed(ended))
 
     def lapse(self, study: int, reason: str) -> int:
         """Fail the pending trials whose lease has run out; each still takes a late tell, as its lease is kept."""
@@ -261,6 +299,9 @@ class Store:
             return as_trial(row)
 
         return self._run.write(work)
+
+    def _found(self, name: str) -> Row | None:
+        return self._run.read(lambda c: sql.find(c, name) if stored_version(c) is not None else None)
 
     def _now(self, c: sa.Connection) -> float:
         """The store's clock: this host's for SQLite, the server's for PostgreSQL."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
+from sqlalchemy.engine import URL
+
 from poolwise.errors import InputError
 from poolwise.space.errors import SpaceExhausted
 from poolwise.space.space import Space
@@ -20,7 +22,7 @@ from poolwise.study.engine import is_missing, shown
 from poolwise.study.errors import ConflictError, StudyNotFound
 from poolwise.study.handles import Closed, Plots
 from poolwise.study.placing import nearest, stored_params
-from poolwise.study.rows import plain
+from poolwise.study.rows import Row, plain
 from poolwise.study.stops import RunStopped
 from poolwise.study.store import Outcome, Params, Request, Snapshot, Store
 from poolwise.study.trial import Pool, Revision, Trial, columns, to_frame
@@ -54,7 +56,7 @@ class Study:
 
     def __init__(  # noqa: PLR0913
         self,
-        url: str | None = None,
+        url: str | URL | None = None,
         *,
         name: str = "study",
         space: Space | Mapping[str, Any] | None = None,
@@ -74,7 +76,7 @@ class Study:
             raise StudyNotFound(f"There is no file {url}; give space= and a direction to begin a study there.")
         self._store = Store(url, patience=seconds("patience", patience))
         try:
-            row = self._store.load(name) if fresh is None else self._store.create(name, fresh)
+            row = self._store.load(name) if fresh is None else self._opened(fresh, wanted)
             self._definition = Definition.from_json(row["definition"], name)
             wanted.check_against(self._definition, name)
         except BaseException:
@@ -280,6 +282,17 @@ class Study:
 
     def __repr__(self) -> str:
         return f"Study({self.url!r}, name={self.name!r}, {self.direction}={self.objective!r})"
+
+    def _opened(self, fresh: str, wanted: Wanted) -> Row:
+        """The row of this study, made where there is none; before the first trial the latest definition counts."""
+        row = self._store.create(self.name, fresh)
+        if row["trials"] > 0:
+            return row
+        try:
+            wanted.check_against(Definition.from_json(row["definition"], self.name), self.name)
+        except ConflictError:
+            return self._store.redefine(self.name, fresh)
+        return row
 
     def _own(self, trial: Trial | Number) -> int:
         """The number of a trial of this study; another study's has other parameters."""

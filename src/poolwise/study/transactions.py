@@ -46,10 +46,10 @@ def _let_go(engine: sa.Engine, process: int) -> None:
 class Transactions:
     """Runs functions of a connection, each in one transaction of its own, which must be safe to repeat."""
 
-    def __init__(self, url: URL, patience: float) -> None:
+    def __init__(self, url: URL, patience: float, *, writable: bool = True) -> None:
         self.url, self.patience = url, patience
         self.sqlite = url.get_backend_name() == "sqlite"
-        self.engine = make_engine(url)
+        self.engine = make_engine(url, writable=writable)
         self._process = os.getpid()
         weakref.finalize(self, _let_go, self.engine, self._process).atexit = False
         self._lock = threading.RLock() if in_memory(url) else None  # one connection, one thread at a time

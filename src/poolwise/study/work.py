@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TypeVar
 
+from sqlalchemy.engine import URL
+
 from poolwise.space.errors import SpaceExhausted
 from poolwise.study.apart import Wish, ask_apart
 from poolwise.study.callbacks import Callbacks
@@ -66,7 +68,7 @@ class Means:
     `watch` has the methods of a callback, and `on_look(study, board)`.
     """
 
-    url: str
+    url: str | URL
     objective: Callable[..., Any]
     executor: Any
     watch: Any = None
