@@ -154,7 +154,8 @@ def _polished(settings: Ascent, objective: Any, states: list[Any], spent: Int[Ar
     first = jnp.argmax(raced.values)
     leader = jax.tree.map(lambda leaf: leaf[first][None] if leaf.ndim else leaf, raced)
     end = _advance(objective, leader, settings.polish - leader.rounds)
-    used = spent + jnp.sum(raced.evaluations) + end.evaluations[0] - leader.evaluations[0]
+    sampled = SAMPLED if len(states) > 1 else 0
+    used = spent + sampled + jnp.sum(raced.evaluations) + end.evaluations[0] - leader.evaluations[0]
     return end.points.reshape(-1, objective.dimension), used
 
 
