@@ -386,7 +386,7 @@ def test_letters_that_an_output_lacks(terminal):
     assert best in told("best").decode("cp1252" if best == "é" else "utf-8")
 
 
-@pytest.mark.parametrize("command", ["demo", "paper figure1 --quick", "paper claims"])
+@pytest.mark.parametrize("command", ["demo", "paper figure1 --quick", "paper figure2 --quick", "paper claims"])
 def test_pictures_and_the_paper_explain_themselves(terminal, command):
     """Something that is not installed, or not there, is a message and no traceback."""
     code = "import sys; sys.modules['matplotlib'] = None; from poolwise.cli import main; main(sys.argv[1:])"
@@ -394,6 +394,7 @@ def test_pictures_and_the_paper_explain_themselves(terminal, command):
 
     assert (1, "") == (done, out)
     assert "Traceback" not in err and err.splitlines()[-1].startswith("error: ")
+    assert not list(terminal.folder.glob("out/*"))  # it is said before there is work that would be lost
 
 
 def test_the_program_itself(bench):

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 import poolwise as pw
+from poolwise.plot.canvas import check_drawing
 from poolwise.plot.pair import pair
 from poolwise.programs import keep_if_possible
 
@@ -19,6 +20,7 @@ GRID = 96
 def run(out: Path, seed: int) -> None:
     """Condition, propose, print a table on standard output, and draw."""
     notes = Console(stderr=True)
+    check_drawing()
     keep_if_possible()
     x = np.array([0.1, 0.5, 0.85])
     y = -(3.6 * x - 1.4) * np.sin(21.6 * x)

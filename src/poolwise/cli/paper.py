@@ -52,7 +52,9 @@ def _running(command: Command) -> Command:
     @functools.wraps(command)
     def with_setup(**given: Any) -> Any:
         from poolwise.paper.settings import QUICK, Setup
+        from poolwise.plot.canvas import check_drawing
 
+        check_drawing()
         chosen = dataclasses.replace(QUICK if given["quick"] else Setup(), seed=given["seed"])
         tasks, rounds = given["tasks"] or chosen.tasks, given["rounds"] or chosen.rounds
         setup = dataclasses.replace(chosen, tasks=tasks, rounds=rounds)
@@ -75,8 +77,10 @@ def figure1(out: Path, quick: bool, only: tuple[str, ...]) -> None:
     """A belief on a line, and ascents on the surfaces of five acquisition functions."""
     from poolwise.paper.figure1 import QUICK, Fineness
     from poolwise.paper.figure1 import figure1 as make
+    from poolwise.plot.canvas import check_drawing
     from poolwise.programs import keep_if_possible
 
+    check_drawing()
     keep_if_possible()
     click.echo(f"picture: {make(out, QUICK if quick else Fineness(), only=only)}")
 

@@ -7,6 +7,11 @@ from typing import Any
 from poolwise.errors import MissingExtra
 
 
+def check_drawing() -> None:
+    """An error where nothing can be drawn: before long work that ends in a picture."""
+    new_figure()
+
+
 def new_figure(rows: int = 1, columns: int = 1, *, size: tuple[float, float] = (6.4, 4.4)) -> tuple[Any, Any]:
     """A figure and its axes, outside pyplot: nothing pops up and no global state is left behind."""
     try:
