@@ -1,5 +1,6 @@
 """Outcomes in another unit, of nanofarads or of millions: the same pool, worth as much in that unit."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -22,22 +23,33 @@ WAYS = {
 }
 
 
+@pw.integrand
+def second_best(y, mean):
+    return jnp.sort(y)[-2]
+
+
 def proposed(belief, goal):
     return pw.propose(belief, goal, 3, pending=PENDING, seed=1)
 
 
-def in_unit(way, unit):
-    process = pw.GaussianProcess(pw.Matern52(0.4, amplitude=unit), noise=1e-4 * unit**2)
-    return WAYS[way](process.condition(X, unit * Y), unit)
+def belief(unit):
+    return pw.GaussianProcess(pw.Matern52(0.4, amplitude=unit), noise=1e-4 * unit**2).condition(X, unit * Y)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_unit_of_outcomes_changes_no_pool(way):
     """The search climbs as far, and what is padded is as large as what is not."""
-    usual = in_unit(way, 1.0)
+    usual = WAYS[way](belief(1.0), 1.0)
     for unit in (1e-8, 1e8):
-        other = in_unit(way, unit)
+        other = WAYS[way](belief(unit), unit)
 
         np.testing.assert_allclose(usual.pool, other.pool, atol=1e-6)
         np.testing.assert_allclose([usual.value, usual.error], [other.value / unit, other.error / unit], rtol=1e-6)
         np.testing.assert_allclose(unit * usual.contributions, other.contributions, rtol=1e-4, atol=1e-9 * unit)
+
+
+def test_the_unit_of_outcomes_changes_no_pool_of_ones_own():
+    """An integrand that does not say what it counts in is climbed as far in a small unit."""
+    usual, other = proposed(belief(1.0), second_best), proposed(belief(1e-8), second_best)
+
+    np.testing.assert_allclose(usual.pool, other.pool, atol=1e-3)

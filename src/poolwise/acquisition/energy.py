@@ -25,7 +25,7 @@ class EnergyEntropy(VolumeType):
     kernel's amplitude. Both terms grow with the pool, so that one temperature means the same for 8 points and for 800.
     """
 
-    as_outcomes: ClassVar[bool] = True
+    as_outcomes: ClassVar[bool | None] = True
     temperature: Numbers = 1.0
     spread: Numbers | None = None
 

@@ -13,6 +13,8 @@ p(y) make the estimate far less noisy than the difference of two estimated entro
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -56,6 +58,7 @@ class EntropySearch:
     serve the inner expectation. Needs the posterior and the pool: `expectation(EntropySearch(R), posterior, pool)`.
     """
 
+    as_outcomes: ClassVar[bool | None] = False
     representers: Numbers
     noise: Numbers = 0.0
     temperature: Numbers | None = 0.01

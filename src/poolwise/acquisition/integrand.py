@@ -44,12 +44,12 @@ class Lookahead(Protocol):
 class MaxType:
     """A score for each outcome and a value of the best score: h(y; mean) = value(max_i score(y_i, mean_i)).
 
-    Where values are logarithms (`logarithmic`), their mean over samples is log mean exp. Where they are in the unit of
-    outcomes (`as_outcomes`), a search's tolerances are too.
+    Where values are logarithms (`logarithmic`), their mean over samples is log mean exp. `as_outcomes` says whether
+    they are in the unit of outcomes, as a search's tolerances then are.
     """
 
     logarithmic: ClassVar[bool] = False
-    as_outcomes: ClassVar[bool] = False
+    as_outcomes: ClassVar[bool | None] = None
 
     def __init_subclass__(cls) -> None:
         """A formula for the last outcome holds for the score and the value it was made for."""
@@ -99,8 +99,14 @@ def _highest_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def unit_of(integrand: Any, amplitude: Float[Array, ""]) -> float | Float[Array, ""]:
-    """What an integrand's values count in: the amplitude of outcomes where they are in the same unit."""
-    return amplitude if getattr(integrand, "as_outcomes", False) else 1.0
+    """What an integrand's values count in: the amplitude of outcomes, or one.
+
+    The smaller where it does not say so: a search then climbs too long rather than not at all.
+    """
+    as_outcomes = getattr(integrand, "as_outcomes", None)
+    if as_outcomes is None:
+        return jnp.minimum(amplitude, 1.0)
+    return amplitude if as_outcomes else 1.0
 
 
 def has_formula(integrand: MaxType) -> bool:
@@ -127,7 +133,7 @@ class ExpectedImprovement(MaxType):
     Its derivative in the threshold is minus the probability of improvement.
     """
 
-    as_outcomes: ClassVar[bool] = True
+    as_outcomes: ClassVar[bool | None] = True
     threshold: Numbers
 
     def __post_init__(self) -> None:
@@ -156,6 +162,7 @@ class ProbabilityOfImprovement(MaxType):
     hard form by its complement, one minus the probability of the box below the threshold: that is smooth [W17, 2].
     """
 
+    as_outcomes: ClassVar[bool | None] = False
     threshold: Numbers
     temperature: Numbers | None = 0.01
     spread: Numbers = 1.0
@@ -186,7 +193,7 @@ class UpperConfidenceBound(MaxType):
     sign of a correlation.
     """
 
-    as_outcomes: ClassVar[bool] = True
+    as_outcomes: ClassVar[bool | None] = True
     beta: Numbers = math.sqrt(3)
 
     def __post_init__(self) -> None:
@@ -210,7 +217,7 @@ class UpperConfidenceBound(MaxType):
 class SimpleRegret(MaxType):
     """The best outcome: max(y) [W17, SR]. Its expectation is maximised; at q = 1 it is the posterior mean."""
 
-    as_outcomes: ClassVar[bool] = True
+    as_outcomes: ClassVar[bool | None] = True
 
     def integrated(
         self, best: Float[Array, "1 m"], given: Float[Array, "p m"], deviation: Float[Array, "p 1"], mean: Array

@@ -30,7 +30,7 @@ class KnowledgeGradient:
     None takes the belief's own. Needs the posterior and the pool: `expectation(KnowledgeGradient(), posterior, pool)`.
     """
 
-    as_outcomes: ClassVar[bool] = True
+    as_outcomes: ClassVar[bool | None] = True
     candidates: Numbers | None = None
     noise: Numbers | None = None
 

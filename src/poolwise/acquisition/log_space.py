@@ -55,6 +55,7 @@ class LogMaxType(MaxType):
 
     spread: Numbers
     logarithmic: ClassVar[bool] = True
+    as_outcomes: ClassVar[bool | None] = False
 
     def unseen(self, value: float) -> bool:
         """Whether so small a value is that of fat tails: no sample improves, and a search had better not climb them."""
@@ -107,6 +108,7 @@ class LogProbabilityOfImprovement(MaxType):
     spread: Numbers = 1.0
 
     logarithmic: ClassVar[bool] = True
+    as_outcomes: ClassVar[bool | None] = False
 
     def __post_init__(self) -> None:
         store_number(self, "threshold")

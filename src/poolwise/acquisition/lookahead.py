@@ -30,7 +30,7 @@ class TwoStepExpectedImprovement:
     posterior and the pool: `expectation(TwoStepExpectedImprovement(...), posterior, pool)`.
     """
 
-    as_outcomes: ClassVar[bool] = True
+    as_outcomes: ClassVar[bool | None] = True
     threshold: Numbers
     candidates: Numbers
     noise: Numbers = 0.0

@@ -10,7 +10,7 @@ its variance once the points before it are observed: a greedy step needs one row
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -50,6 +50,7 @@ class VolumeType:
     samples change nothing. Needs the posterior and the pool: `expectation(integrand, posterior, pool)`.
     """
 
+    as_outcomes: ClassVar[bool | None] = False
     noise: Numbers | None = field(default=None, kw_only=True)
 
     def own(self, posterior: Posterior, points: Float[Array, "p d"]) -> Float[Array, " p"]:
