@@ -255,7 +255,17 @@ def test_a_pool_may_be_larger_than_a_set_of_candidates(posterior, q, lanes):
     found = pw.propose(posterior, pw.SimpleRegret(), q=q, maximizer=settings)
 
     assert len(np.unique(found.pool, axis=0)) == q
-    assert found.evaluations >= 16 * (q + 1)  # pools that lanes are chosen from count as well
+
+
+@pytest.mark.parametrize(("lanes", "pools"), [(1, 0), (2, 16), (18, 18)])
+def test_pools_that_lanes_are_chosen_from_count(posterior, lanes, pools):
+    """Beyond the greedy picks nothing may be spent, so no lane climbs."""
+
+    def spent(lanes):
+        settings = pw.Ascent(samples=64, candidates=16, starts=2, rounds=2, lanes=lanes, polish=2)
+        return pw.propose(posterior, GOAL, q=2, maximizer=settings, budget=pw.Budget(evaluations=1)).evaluations
+
+    assert pools == spent(lanes) - spent(1)
 
 
 def test_deadline_is_kept(posterior):

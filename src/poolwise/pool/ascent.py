@@ -257,7 +257,7 @@ def _general_greedy(
 def _polished(settings: Ascent, objective: Any, states: list[lbfgsb.State], spent: int, *, limit: Limit) -> Found:
     """Joint ascent: a short climb of the greedy pool and of others, then the leader alone; a clock is watched."""
     if len(states) > 1:
-        spent += SAMPLED
+        spent += max(SAMPLED, len(states))
         left = settings.polish if limit.evaluations is None else (limit.evaluations - spent) // len(states)
         heat = 0 if limit.late() else max(0, min(RACE, settings.polish, left))
         states = [_advance(objective, state, heat) for state in states]
