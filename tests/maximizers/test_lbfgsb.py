@@ -181,10 +181,12 @@ def test_roof_of_planes_is_climbed_higher_than_by_scipy():
 
 
 @pytest.mark.parametrize("unit", [2.0**-40, 2.0**40])
-def test_the_unit_of_values_changes_no_climb(unit):
-    """Where values are said to be in another unit, small or near is what was so before."""
-    starts = scattered(4)
-    usual, other = climbed(levy, starts), climbed(lambda x: unit * levy(x), starts, unit=unit)
+@pytest.mark.parametrize("name", ["active bounds, condition 1e4", "condition 1e4"])
+def test_the_unit_of_values_changes_no_climb(name, unit):
+    """Where values are said to be in another unit, what is small, near a bound or nothing but rounding is the same."""
+    p, function = ONE_TOP[name]
+    starts = scattered(p)
+    usual, other = climbed(function, starts), climbed(lambda x: unit * function(x), starts, unit=unit)
 
     np.testing.assert_allclose(usual.points, other.points, atol=1e-9)
     np.testing.assert_allclose(unit * usual.values, other.values)
