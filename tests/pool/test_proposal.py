@@ -11,8 +11,10 @@ import pytest
 
 import poolwise as pw
 from poolwise.acquisition.expectation import Estimate
+from poolwise.acquisition.integrand import MaxType
 from poolwise.pool.idle import IDLE, idle_points
 from poolwise.pool.judge import Judged, judge
+from poolwise.pytree import pytree
 
 RNG = np.random.default_rng(3)
 X = RNG.random((24, 2))
@@ -255,6 +257,23 @@ def test_a_pool_may_be_larger_than_a_set_of_candidates(posterior, q, lanes):
     found = pw.propose(posterior, pw.SimpleRegret(), q=q, maximizer=settings)
 
     assert len(np.unique(found.pool, axis=0)) == q
+
+
+@pytree
+class Root(MaxType):
+    """The square root of the best outcome, no number where that is below zero."""
+
+    def value(self, best):
+        return jnp.where(best > 0, jnp.sqrt(jnp.abs(best)), jnp.nan)
+
+
+def test_places_without_a_value_are_not_the_best(posterior):
+    """Only near the top all samples have a root; elsewhere the value is no number."""
+    settings = pw.Ascent(samples=64, candidates=64, starts=2, rounds=2, lanes=1, polish=2)
+    found = pw.propose(posterior, Root(), q=2, maximizer=settings)
+
+    assert np.isnan(pw.expectation(Root(), posterior, [[0.9, 0.9], [0.9, 0.8]]).value)
+    assert np.isfinite(found.value)
 
 
 @pytest.mark.parametrize(("lanes", "pools"), [(1, 0), (2, 16), (18, 18)])
