@@ -29,12 +29,14 @@ $(VENV)/dev: $(VENV)/made pyproject.toml constraints.txt
 	$(BIN)/python $(PIP) --constraint constraints.txt --editable '.[dev]'
 	@touch $@ $(VENV)/run
 
-# The CPU build of torch first: a plain `torch` would bring gigabytes of CUDA. Without the constraints file, because
-# torch's own dependencies want an older mpmath than the tests run with.
-$(PEERS)/made: pyproject.toml
+# torch by its version and first; take the CPU build where the index has one, for the other brings gigabytes of CUDA. Its
+# own dependencies want an older mpmath than the tests run with.
+$(PEERS)/made: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python $(PIP) torch==2.13.0
-	$(PEERS)/bin/python $(PIP) --editable . botorch==0.18.1 optuna==5.0.0 greenlet ioh==0.3.22 jax==0.10.2 pytest beartype hypothesis
+	grep -v '^mpmath=' constraints.txt > $(PEERS)/constraints.txt
+	$(PEERS)/bin/python $(PIP) --constraint $(PEERS)/constraints.txt torch==2.13.0
+	$(PEERS)/bin/python $(PIP) --constraint $(PEERS)/constraints.txt --editable . \
+		botorch optuna greenlet ioh jax pytest beartype hypothesis
 	@touch $@
 
 # A real study in parallel processes; started again it goes on, or says (exit code 3) that it is complete.
@@ -62,7 +64,7 @@ bench: $(VENV)/run $(PEERS)/made
 
 # Regret at equal evaluations; start it again to go on where it was stopped.
 bench-regret: $(VENV)/run $(PEERS)/made
-	$(BIN)/python $(PIP) ioh==0.3.22
+	$(BIN)/python $(PIP) --constraint constraints.txt ioh
 	$(BIN)/python bench/regret.py --processes 2
 
 # Agreement with BoTorch on the same base samples, in the environment that has it.

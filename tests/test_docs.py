@@ -23,7 +23,7 @@ def run(page: str) -> None:
         if language == "python":
             lines = page.count("\n", 0, fence.start()) + 1  # a failure then names the page's own line
             with contextlib.redirect_stdout(io.StringIO()) as stream:
-                exec(compile("\n" * lines + block, "page", "exec"), namespace)
+                exec(compile("\n" * lines + block, "page", "exec"), namespace)  # noqa: S102
             printed = stream.getvalue()
         elif language == "text" and printed is not None:
             assert block == printed
