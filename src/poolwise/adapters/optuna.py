@@ -7,11 +7,13 @@ import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from numbers import Integral
 from typing import Any
 
 from poolwise.errors import InputError, MissingExtra
 from poolwise.study.errors import ConflictError
 from poolwise.study.study import Study
+from poolwise.study.suggest import FEWEST
 from poolwise.study.trial import Trial
 
 try:
@@ -52,8 +54,8 @@ class PoolSampler(BaseSampler):
     is asked once there are `n_startup_trials` values, and at least four.
 
     `constraints_func` is GPSampler's; constraints that trials set themselves count in the same way, and where one is
-    above zero the neighbourhood is avoided. With `avoid_failed` so is that of failed trials, which are ignored
-    otherwise. Parameters outside the relative search space are left to `independent_sampler`. The same trials and seed
+    above zero the neighbourhood is avoided, as is that of trials pruned without a value. With `avoid_failed` so is that
+    of failed trials, which otherwise count as if they still ran. Parameters outside the relative search space are left to `independent_sampler`. The same trials and seed
     give the same pool, also in other processes; without a seed, it comes from the study's name and when it began.
     """
 
@@ -74,6 +76,7 @@ class PoolSampler(BaseSampler):
         self._frame = None if self._search_space is None else frame_of(self._search_space)
         self._independent = RandomSampler(seed=self._seed) if independent_sampler is None else independent_sampler
         self._constraints_func, self._avoid_failed = constraints_func, avoid_failed
+        self._warned = False
         self._lock = threading.Lock()
 
     def reseed_rng(self) -> None:
@@ -83,18 +86,19 @@ class PoolSampler(BaseSampler):
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """What is chosen jointly: the search space given, or what all finished trials have in common."""
         if self._search_space is not None:
-            return self._search_space
+            return dict(self._search_space)  # a copy, from which wrappers such as PartialFixedSampler take names out
         return _modelled(intersection_search_space(study.get_trials(deepcopy=False)))
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         """The trial's place in a pool that is there already, or in a new one."""
-        frame = self._frame if search_space is self._search_space else frame_of(search_space)
+        frame = self._frame if search_space == self._search_space else frame_of(search_space)
         if frame is None:
             return {}
         with self._lock:
             trials = study.get_trials(deepcopy=False)
+            self._warn_of_strangers(trials)
             point = handed(trials, trial.number, self._q, frame, self._ended(trials))
             if point is None or is_taken(point, trials, trial.number, frame):
                 point = self._chosen(study, trials, trial, frame)
@@ -123,6 +127,22 @@ class PoolSampler(BaseSampler):
         """How many trials have ended in a way that may count."""
         return sum(t.state in ENDED or (self._avoid_failed and t.state == TrialState.FAIL) for t in trials)
 
+    def _warn_of_strangers(self, trials: Sequence[FrozenTrial]) -> None:
+        """Warn once of names in the search space that no trial has: misspelt, or never suggested."""
+        complete = [t for t in trials if t.state == TrialState.COMPLETE]
+        if self._warned or self._search_space is None or len(complete) < FEWEST:
+            return
+        self._warned = True
+        there = {name for t in trials for name in t.params}
+        missing = [name for name in self._search_space if name not in there]
+        if missing:
+            warnings.warn(
+                f"search_space: none of {len(complete)} complete trials has {missing}; they have {sorted(there)}. Give "
+                "each parameter the name that the objective suggests, and leave out those that it never does.",
+                UserWarning,
+                stacklevel=2,
+            )
+
     def _chosen(self, study: optuna.Study, trials: Sequence[FrozenTrial], trial: FrozenTrial, frame: Frame) -> Point:
         """The trial's place in a new pool, which is stored for the trials whose numbers follow."""
         others = [(other, point_of(other, frame)) for other in trials if other.number != trial.number]
@@ -135,10 +155,14 @@ class PoolSampler(BaseSampler):
         pool = choose(seen, min(1 << (size - 1).bit_length(), max(size, self._q)), way)  # few sizes to compile
         known = None if way.fill and not seen.avoided else self._ended(trials)
         write(study, trial, POOL, {"space": frame.mark, "first": first, "known": known, "members": pool})
-        now = study.get_trials(deepcopy=False)
-        taken = [point_of(other, frame) for other in now if other.number != trial.number]
+        now = study.get_trials(deepcopy=False)  # others may have chosen meanwhile
+        others = [(other, point_of(other, frame)) for other in now if other.number != trial.number]
         ahead = [pool[(place + i) % len(pool)] for i in range(len(pool))]
-        return next((point for point in ahead if point not in taken), ahead[0])  # others may have chosen meanwhile
+        free = [point for point in ahead if point not in [taken for _, taken in others]]
+        if not free:
+            seen = observe(frame, others, study.directions, avoid_failed=self._avoid_failed)
+            free = choose(seen, 1, Way(way.seed, len(now) + trial.number, way.fill))
+        return free[0]
 
     def _seed_of(self, study: optuna.Study, trials: Sequence[FrozenTrial]) -> int:
         if self._seed is not None:
@@ -238,6 +262,6 @@ def _modelled(search_space: Mapping[str, BaseDistribution]) -> dict[str, BaseDis
 
 
 def _count(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InputError(f"{name}: expected a whole number, {least} or more, got {value!r}.")
-    return value
+    return int(value)

@@ -19,11 +19,16 @@ CROWD = 4  # times q: how large a pool gets when so many trials wait for their p
 
 
 def point_of(trial: FrozenTrial, frame: Frame) -> Point | None:
-    """Where a trial lies: by its parameters, and while it runs also by those that were chosen for it."""
-    chosen = read(trial, PARAMS) if trial.state == TrialState.RUNNING else None
-    if chosen is None or chosen["space"] != frame.mark:
+    """Where a trial lies: by its parameters, and those it lacks by what was chosen for it.
+
+    A trial that ended without some of them, and for which nothing was chosen, is in the middle of their range.
+    """
+    if frame.distributions.keys() <= trial.params.keys():
         return frame.point(trial.params)
-    return frame.point(frame.params(chosen["point"]) | trial.params)
+    chosen = read(trial, PARAMS)
+    if chosen is not None and chosen["space"] == frame.mark:
+        return frame.point(frame.params(chosen["point"]) | trial.params)
+    return frame.filled(trial.params) if trial.state.is_finished() else None
 
 
 def first_waiting(trials: Sequence[FrozenTrial], number: int) -> int:
@@ -49,7 +54,7 @@ def handed(trials: Sequence[FrozenTrial], number: int, q: int, frame: Frame, end
 def is_taken(point: Point, trials: Sequence[FrozenTrial], number: int, frame: Frame) -> bool:
     """Whether another trial is at a point; the first parameter tells most of them apart, which saves reading them."""
     name, value = next(iter(frame.params(point).items()))
-    alike = [t for t in trials if t.state == TrialState.RUNNING or t.params.get(name) == value]
+    alike = [t for t in trials if t.state == TrialState.RUNNING or t.params.get(name, value) == value]
     return point in [point_of(other, frame) for other in alike if other.number != number]
 
 
