@@ -55,8 +55,9 @@ class PoolSampler(BaseSampler):
 
     `constraints_func` is GPSampler's; constraints that trials set themselves count in the same way, and where one is
     above zero the neighbourhood is avoided, as is that of trials pruned without a value. With `avoid_failed` so is that
-    of failed trials, which otherwise count as if they still ran. Parameters outside the relative search space are left to `independent_sampler`. The same trials and seed
-    give the same pool, also in other processes; without a seed, it comes from the study's name and when it began.
+    of failed trials, which otherwise count as if they still ran. Parameters outside the relative search space are left
+    to `independent_sampler`. The same trials and seed give the same pool, also in other processes; without a seed, it
+    comes from the study's name and when it began.
     """
 
     def __init__(  # noqa: PLR0913
