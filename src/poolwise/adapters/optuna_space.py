@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 import math
@@ -55,12 +56,15 @@ class Frame:
         except (KeyError, ValueError):
             return None
 
-    def filled(self, params: Mapping[str, Any]) -> Point | None:
-        """Where a trial's parameters lie, those that are missing at the middle of their range; None if all are."""
-        if self.distributions.keys().isdisjoint(params):
-            return None
+    @functools.cached_property
+    def middle(self) -> dict[str, Any]:
+        """The parameters in the middle of their ranges."""
         [middle] = self.space.decode_many(np.full((1, self.space.dimension), 0.5))
-        return self.point(self.params(list(middle.values())) | dict(params))
+        return self.params(list(middle.values()))
+
+    def filled(self, params: Mapping[str, Any]) -> Point | None:
+        """Where a trial's parameters lie, those that are missing in the middle of their range; None if all are."""
+        return None if self.distributions.keys().isdisjoint(params) else self.point(self.middle | dict(params))
 
     def params(self, point: Point) -> dict[str, Any]:
         """The parameters of a point, as plain Python values."""
