@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 from mlflow import MlflowClient
@@ -16,6 +17,11 @@ from mlflow.entities import Param
 import poolwise as pw
 
 EXPERIMENT = "poolwise"
+
+
+def allowed(name: str) -> str:
+    """A name as MLflow takes it for a metric or a parameter."""
+    return re.sub(r"[^\w/. -]", "_", name)
 
 
 class MlflowCallback(pw.Callback):
@@ -37,7 +43,7 @@ class MlflowCallback(pw.Callback):
             return self.client.create_run(self.experiment, tags=tags, run_name=study.name).info.run_id
         tags["mlflow.parentRunId"] = self.run_of(study)
         run = self.client.create_run(self.experiment, tags=tags, run_name=f"trial {trial.number}")
-        params = [Param(name, str(value)) for name, value in trial.params.items()]
+        params = [Param(allowed(name), str(value)) for name, value in trial.params.items()]
         self.client.log_batch(run.info.run_id, params=params)
         return run.info.run_id
 
@@ -46,17 +52,21 @@ class MlflowCallback(pw.Callback):
             self.run_of(study, trial)
 
     def on_tell(self, study: pw.Study, trial: pw.Trial) -> None:
-        run = self.run_of(study, trial)
-        self.client.log_metric(run, study.objective, trial.value)
-        if trial.sem is not None:
-            self.client.log_metric(run, "sem", trial.sem)
-        self.client.set_terminated(run, "FINISHED")
-        self.client.log_metric(self.run_of(study), f"best {study.objective}", study.best.value, step=trial.number)
+        run, name = self.run_of(study, trial), allowed(study.objective)
+        try:
+            self.client.log_metric(run, name, trial.value)
+            if trial.sem is not None:
+                self.client.log_metric(run, "sem", trial.sem)
+        finally:  # a run that is over is shown as that, whatever could not be written
+            self.client.set_terminated(run, "FINISHED")
+        self.client.log_metric(self.run_of(study), f"best {name}", study.best.value, step=trial.number)
 
     def on_fail(self, study: pw.Study, trial: pw.Trial) -> None:
         run = self.run_of(study, trial)
-        self.client.set_tag(run, "poolwise.reason", trial.reason)
-        self.client.set_terminated(run, "FAILED")
+        try:
+            self.client.set_tag(run, "poolwise.reason", trial.reason)
+        finally:
+            self.client.set_terminated(run, "FAILED")
 
     def on_end(self, study: pw.Study) -> None:
         self.client.set_terminated(self.run_of(study), "FINISHED")

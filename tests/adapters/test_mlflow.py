@@ -35,3 +35,28 @@ def test_trials_are_nested_runs(tmp_path):
     assert states.count("FINISHED") == losses
     assert states.count("FAILED") == len(reasons)
     assert all("the training diverged" in reason for reason in reasons)
+
+
+NAMES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import track, poolwise as pw
+for name in ("loss (%)", "../loss"):  # MLflow takes the first once it is cleaned, the second not at all
+    study = pw.Study(name=f"s{len(name)}", space={"x": pw.Float(0, 1)}, minimize=name)
+    study.run(lambda x: x, trials=1, executor="here", callbacks=[track.MlflowCallback("sqlite:///mlflow.db")])
+"""
+
+
+def test_names_that_mlflow_does_not_take(tmp_path):
+    """They are written with what it takes, and a run ends whatever could not be written."""
+    done = subprocess.run(
+        [sys.executable, "-c", NAMES, str(EXAMPLE)], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert 0 == done.returncode, done.stderr
+    with sqlite3.connect(tmp_path / "mlflow.db") as base:
+        states = [state for [state] in base.execute("select status from runs")]
+        metrics = {name for [name] in base.execute("select key from metrics")}
+    base.close()
+
+    assert ["FINISHED"] * 4 == states
+    assert {"loss ___", "best loss ___"} <= metrics

@@ -22,6 +22,7 @@ from optuna.trial import TrialState, create_trial
 
 from poolwise.adapters.optuna import PoolSampler, to_optuna
 from poolwise.adapters.optuna_limits import MOMENT, margin_of
+from poolwise.adapters.optuna_seats import point_of
 from poolwise.adapters.optuna_space import chebyshev, distribution_of, finite, frame_of, observe, parameter_of, pareto
 from poolwise.errors import InputError
 from poolwise.space.parameters import Choice, Float, Int
@@ -256,7 +257,7 @@ def frozen(x, value=None, state=TrialState.COMPLETE, **others):
 
 
 def test_what_trials_say():
-    """Complete trials have values, pruned ones their last; infinite ones are clipped, failed ones are ignored."""
+    """Complete trials have values, pruned ones their last or are avoided; infinite ones lie beyond the finite ones."""
     trials = [
         frozen(0.1, 3.0),
         frozen(0.2, math.inf),
@@ -272,9 +273,10 @@ def test_what_trials_say():
     seen = observe(frame, placed, minimize, avoid_failed=False)
 
     assert [[0.1], [0.2], [0.3], [0.7]] == seen.told
-    assert [-3.0, -5.0, -5.0, -2.0] == seen.values[:, 0].tolist()
-    assert [[0.6]] == seen.avoided
-    assert [[0.5], [0.6]] == observe(frame, placed, minimize, avoid_failed=True).avoided
+    assert [-3.0, -8.0, -5.0, -2.0] == seen.values[:, 0].tolist()
+    assert [[0.4], [0.6]] == seen.avoided
+    assert [[0.5]] == seen.lost
+    assert [[0.4], [0.5], [0.6]] == observe(frame, placed, minimize, avoid_failed=True).avoided
 
 
 def test_constraints_of_a_function_are_stored():
@@ -286,9 +288,111 @@ def test_constraints_of_a_function_are_stored():
     assert study.best_params["x"] <= 0
 
 
-def test_infinite_values_without_a_finite_one():
-    """Nothing is known then."""
-    assert [[0.0], [0.0]] == finite(np.array([[math.inf], [-math.inf]])).tolist()
+@pytest.mark.parametrize(
+    "values, replaced",
+    [
+        ([3.0, math.inf, 5.0, -math.inf], [3.0, 7.0, 5.0, 1.0]),
+        ([-math.inf, 2e-9], [0.0, 2e-9]),
+        ([math.inf, -math.inf], [1.0, -1.0]),
+        ([-1e308, -math.inf, 1e308], [-1e308, -sys.float_info.max, 1e308]),
+    ],
+)
+def test_infinite_values_lie_beyond_the_finite_ones(values, replaced):
+    """So that the only good trial among them stays the best, whatever the unit."""
+    assert replaced == finite(np.array(values)[:, None])[:, 0].tolist()
+
+
+HALF = {"kind": CategoricalDistribution(["a", "b"]), "x": FloatDistribution(-5, 5), "z": FloatDistribution(0, 1)}
+
+
+def conditional(trial):
+    """A bowl whose z is suggested for one kind only, the worse one."""
+    kind, x = trial.suggest_categorical("kind", ["a", "b"]), trial.suggest_float("x", -5, 5)
+    return (x - 1) ** 2 + (1 + trial.suggest_float("z", 0, 1) if kind == "a" else 0)
+
+
+def test_a_parameter_that_some_trials_lack():
+    """Those count with what was chosen for it: the model learns from them, and no point is tried for ever."""
+    study = new_study(1, seed=2, space=HALF)
+    study.optimize(conditional, n_trials=20)
+    points = [tuple(trial.params.values()) for trial in study.trials]
+
+    assert study.best_value < 1e-3
+    assert max(points.count(point) for point in points) < 7
+
+
+def test_where_trials_lie():
+    """By what was chosen for what they lack, else in its middle; nowhere while they run, or with nothing in common."""
+    frame = frame_of(HALF)
+    chosen = {"poolwise:params:0": json.dumps({"space": frame.mark, "point": [1, 2.0, 0.9]})}
+    some = {"params": {"kind": "b", "x": 3.0}, "distributions": {name: HALF[name] for name in ("kind", "x")}}
+    other = {"params": {"x0": 3.0}, "distributions": {"x0": HALF["x"]}}
+
+    assert [1, 3.0, 0.9] == point_of(create_trial(value=1.0, system_attrs=chosen, **some), frame)
+    assert [1, 3.0, 0.5] == point_of(create_trial(value=1.0, **some), frame)
+    assert point_of(create_trial(state=TrialState.RUNNING, **some), frame) is None
+    assert point_of(create_trial(value=1.0, **other), frame) is None
+
+
+def test_a_name_that_no_trial_has_is_told_once():
+    """With what is missing, and what there is; trials still count."""
+    study = new_study(1, space={"x": SQUARE["x"], "Y": SQUARE["y"]})
+    with pytest.warns(UserWarning, match=r"none of 4 complete trials has \['Y'\]; they have \['x', 'y'\]") as told:
+        study.optimize(lambda t: bowl({n: t.suggest_float(n, -10, 10) for n in SQUARE}), n_trials=8)
+
+    assert 1 == len(told)
+    assert any(pool["known"] is not None for pool in pools(study).values())
+
+
+@pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")
+def test_fixed_parameters_of_optunas_wrapper():
+    """It takes its names out of the search space that it is given."""
+    sampler = optuna.samplers.PartialFixedSampler({"x": 1.0}, PoolSampler(4, 0, SQUARE))
+    study = optuna.create_study(sampler=sampler)
+    play(study, rounds=3, q=4)
+
+    assert {1.0} == {trial.params["x"] for trial in study.trials}
+    assert 12 == len(set(corners(study)))
+    assert set(SQUARE) == set(sampler._base_sampler.infer_relative_search_space(study, study.trials[0]))
+
+
+def beyond(error):
+    """A bowl that cannot be evaluated on the side where its optimum would be."""
+
+    def run(trial):
+        value = bowl({name: trial.suggest_float(name, -10, 10) for name in SQUARE})
+        if trial.params["x"] > 1:
+            raise error
+        return value
+
+    return run
+
+
+def test_pruned_trials_without_a_value_are_avoided():
+    """Invalid trials are pruned at once: pools keep away from where they were."""
+    study = new_study(4)
+    study.optimize(beyond(optuna.TrialPruned()), n_trials=24)
+
+    assert sum(trial.state == TrialState.PRUNED for trial in study.trials) < 12
+
+
+def test_failed_trials_are_not_tried_again():
+    """Also where failures are ignored: otherwise the same model wants the same point for ever."""
+    study = new_study(1)
+    study.optimize(beyond(ValueError()), n_trials=24, catch=(ValueError,))
+    points = np.array(corners(study))
+    apart = np.abs(points[:, None, :] - points[None, :, :]).max(axis=2) + np.eye(len(points))
+
+    assert apart.min() > 1e-3
+
+
+def test_more_trials_in_any_order_than_one_pool_holds():
+    """They choose anew where all places of a pool are taken."""
+    study = new_study(8)
+    trials = [study.ask() for _ in range(100)]
+    points = [tuple(trial.suggest_float(name, -10, 10) for name in SQUARE) for trial in reversed(trials)]
+
+    assert 100 == len(set(points))
 
 
 def test_chebyshev_prefers_the_front_where_its_weights_point():
@@ -363,6 +467,7 @@ def test_constraints_are_learned(given):
     [
         ({"q": 0}, "q: expected a whole number, 1 or more, got 0"),
         ({"seed": -1}, "seed: expected"),
+        ({"q": True}, "q: expected"),
         ({"n_startup_trials": 1.5}, "n_startup_trials: expected"),
     ],
 )
@@ -370,6 +475,15 @@ def test_wrong_arguments_are_told(arguments, words):
     """With their name and what to change."""
     with pytest.raises(InputError, match=words):
         PoolSampler(**arguments)
+
+
+def test_numbers_of_numpy_are_taken():
+    """Seeds often come from an array."""
+    one, other = new_study(np.int64(4), seed=np.uint32(3)), new_study(4, seed=3)
+    for study in (one, other):
+        study.ask(SQUARE)
+
+    assert corners(one) == corners(other)
 
 
 def test_distributions_that_have_no_parameter():

@@ -12,11 +12,13 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.adapters.trouble import check_interrupted, is_alive, reasons, troubled, wait_for
 
 from poolwise.errors import InputError
 from poolwise.space.parameters import Float
+from poolwise.space.space import Space
 from poolwise.study.definition import Settings
 from poolwise.study.interrupt import Inbox
 from poolwise.study.study import Study
@@ -280,6 +282,40 @@ def test_what_cannot_be_searched_is_refused(space, words):
     """With the name of the parameter, and what to use instead."""
     with pytest.raises(InputError, match=words):
         searcher(space)
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (
+            {"space": Space({"x": Float(0, 1)}), "constraints": ["x < 0.1"]},
+            "constraints: give them to the Space itself",
+        ),
+        ({"metric": ["a", "b"], "mode": ["min", "max"]}, "metric: a pool is chosen for one metric only"),
+        ({"mode": ["min"]}, "mode: expected"),
+        ({"seed": 1.5}, "seed: expected a whole number"),
+    ],
+)
+def test_wrong_arguments_are_told(options, words):
+    """Before anything is searched, and nothing that was given is passed over."""
+    with pytest.raises(InputError, match=words):
+        searcher(**options)
+
+
+def test_several_metrics_of_tune_are_refused():
+    with pytest.raises(InputError, match="one metric only"):
+        searcher(None, metric=None, mode=None).set_search_properties(["a", "b"], None, SPACE)
+
+
+def test_one_constraint_may_be_text():
+    """It is one constraint, not one for each letter."""
+    space = {"x": Float(0, 1)}
+
+    assert searcher(space, constraints=["x < 0.1"]).suggest("a") == searcher(space, constraints="x < 0.1").suggest("a")
+
+
+def test_a_seed_may_be_a_number_of_numpy():
+    assert searcher(seed=np.int64(7)).suggest("a") == searcher(seed=7).suggest("a")
 
 
 def test_bad_results_are_failures():

@@ -9,11 +9,13 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import expon, loguniform, randint, uniform
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
 from sklearn.decomposition import PCA
+from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import ShuffleSplit
 from sklearn.tree import DecisionTreeClassifier
@@ -21,7 +23,8 @@ from sklearn.utils._testing import MinimalClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 from poolwise import Choice, Float, InputError, Int, Space, SpaceError
-from poolwise.adapters.sklearn import PoolSearchCV, SearchSpace, standard_errors
+from poolwise.adapters.sklearn import PoolSearchCV, standard_errors
+from poolwise.adapters.sklearn_space import SearchSpace
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "sklearn" / "search.py"
 X, y = make_classification(n_samples=60, n_features=4, random_state=0)
@@ -107,9 +110,7 @@ class Hill(ClassifierMixin, BaseEstimator):
 
 
 SPACE = {"height": Float(0, 1), "rate": Float(1e-4, 1, log=True), "kind": ["plain", "worse"]}
-failures = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.FitFailedWarning", "ignore:One or more of the test scores"
-)
+failures = pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning", "ignore:One or more of the")
 
 
 def search(estimator, space, **options):
@@ -130,12 +131,38 @@ def test_a_search_climbs_and_failures_cost_their_candidate_only():
 
 
 @failures
-def test_a_pool_that_fails_is_not_the_end():
-    """Pools of one, most of which fail: the search ends with the others."""
-    found = search(Hill(most=0.5), {"height": Float(0, 1)}, n_iter=4, n_points=1).fit(X, y)
+@pytest.mark.parametrize("error_score", [np.nan, -9.0])
+def test_a_pool_that_fails_is_not_the_end(error_score):
+    """Pools of one, most of which fail: they have their row like others that fail, and the search goes on."""
+    options = {"n_iter": 4, "n_points": 1, "error_score": error_score, "return_train_score": True}
+    found = search(Hill(most=0.5), {"height": Float(0, 1)}, **options).fit(X, y)
+    failed = found.cv_results_["param_height"] > 0.5
+    scores = [found.cv_results_[name][failed] for name in ("mean_test_score", "split1_test_score", "mean_train_score")]
 
-    assert 0 < len(found.cv_results_["params"]) < 4
+    assert 4 == len(found.cv_results_["params"]) == len(found.cv_results_["rank_test_score"])
+    assert 0 < failed.sum() < 4
+    np.testing.assert_array_equal(np.full((3, failed.sum()), error_score), scores)
     assert found.best_params_["height"] <= 0.5
+    assert found.best_score_ == max(found.cv_results_["mean_test_score"][~failed])
+
+
+@failures
+def test_pools_that_fail_have_all_scores():
+    """Of several scores each is that of an error; nothing is left behind on the search."""
+    scoring = {"one": lambda m, X, y: m.score(X, y), "two": lambda m, X, y: 1.0}
+    options = {"n_iter": 4, "n_points": 1, "error_score": -9, "refit": "one"}
+    found = search(Hill(most=0.5), {"height": Float(0, 1)}, scoring=scoring, **options).fit(X, y)
+
+    assert {-9.0, 1.0} == set(found.cv_results_["mean_test_two"].tolist())
+    assert not hasattr(found, "_fits")
+
+
+def test_a_pool_that_fails_is_warned_of():
+    """With what scikit-learn says of its fits."""
+    with pytest.warns(FitFailedWarning, match="too high") as told:
+        search(Hill(most=0.5), {"height": Float(0, 1)}, n_iter=4, n_points=1, error_score=-9).fit(X, y)
+
+    assert {FitFailedWarning} == {warning.category for warning in told}
 
 
 @failures
@@ -216,12 +243,14 @@ def test_lists_hold_anything():
         ((1, 100, "log-uniform"), Int(1, 100, log=True)),
         ((1e-3, 1.0, "uniform"), Float(1e-3, 1.0)),
         ([1, 10, 100], Choice([0, 1, 2], ordered=True)),
+        (pd.Series([1, 10, 100]), Choice([0, 1, 2], ordered=True)),
+        (pd.Index(["a", "b"]), Choice([0, 1])),
         (np.logspace(2, 0, 3), Choice([0, 1, 2], ordered=True)),
         (["a", "b"], Choice([0, 1])),
         (("a", "b"), Choice([0, 1])),
         ([True, False], Choice([0, 1])),
     ],
-    ids=range(11),
+    ids=range(13),
 )
 def test_what_a_space_may_be_written_as(given, parameter):
     """Parameters of ours, SciPy's even distributions, lists, and ranges with a prior."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,8 @@ def write_frame(frame: Any, path: str | Path) -> None:
     """
     path = Path(path)
     columns = [str(name) for name in frame.columns]
+    if twice := [name for name, count in Counter(columns).items() if count > 1]:
+        raise InputError(f"frame: has two columns named {twice[0]!r}; rename or remove one.")
     missing = [frame[name].isna().tolist() for name in frame.columns]
     cells = [
         [None if gone else _cell(name, value) for gone, value in zip(absent, frame[name].tolist(), strict=True)]

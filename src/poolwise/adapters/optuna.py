@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import threading
 import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from numbers import Integral
 from typing import Any
 
 from poolwise.errors import InputError, MissingExtra
 from poolwise.study.errors import ConflictError
 from poolwise.study.study import Study
+from poolwise.study.suggest import FEWEST
 from poolwise.study.trial import Trial
 
 try:
@@ -28,6 +28,7 @@ from optuna.search_space import intersection_search_space
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from poolwise.adapters.optuna_seats import CROWD, PARAMS, POOL, first_waiting, handed, is_taken, point_of, seats, write
 from poolwise.adapters.optuna_space import (
     Frame,
     Point,
@@ -40,9 +41,6 @@ from poolwise.adapters.optuna_space import (
     widened,
 )
 
-POOL, PARAMS = "poolwise:pool", "poolwise:params"  # system attributes: a pool with its chooser, the point of a trial
-LONGEST = 2045  # characters of one attribute, which some databases limit
-CROWD = 4  # times q: how large a pool gets when so many trials wait for their parameters at the same time
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
 STATES = {"pending": TrialState.RUNNING, "told": TrialState.COMPLETE, "failed": TrialState.FAIL}
 
@@ -56,9 +54,10 @@ class PoolSampler(BaseSampler):
     is asked once there are `n_startup_trials` values, and at least four.
 
     `constraints_func` is GPSampler's; constraints that trials set themselves count in the same way, and where one is
-    above zero the neighbourhood is avoided. With `avoid_failed` so is that of failed trials, which are ignored
-    otherwise. Parameters outside the relative search space are left to `independent_sampler`. The same trials and seed
-    give the same pool, also in other processes; without a seed, it comes from the study's name and when it began.
+    above zero the neighbourhood is avoided, as is that of trials pruned without a value. With `avoid_failed` so is that
+    of failed trials, which otherwise count as if they still ran. Parameters outside the relative search space are left
+    to `independent_sampler`. The same trials and seed give the same pool, also in other processes; without a seed, it
+    comes from the study's name and when it began.
     """
 
     def __init__(  # noqa: PLR0913
@@ -78,6 +77,7 @@ class PoolSampler(BaseSampler):
         self._frame = None if self._search_space is None else frame_of(self._search_space)
         self._independent = RandomSampler(seed=self._seed) if independent_sampler is None else independent_sampler
         self._constraints_func, self._avoid_failed = constraints_func, avoid_failed
+        self._warned = False
         self._lock = threading.Lock()
 
     def reseed_rng(self) -> None:
@@ -87,22 +87,23 @@ class PoolSampler(BaseSampler):
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """What is chosen jointly: the search space given, or what all finished trials have in common."""
         if self._search_space is not None:
-            return self._search_space
+            return dict(self._search_space)  # a copy, from which wrappers such as PartialFixedSampler take names out
         return _modelled(intersection_search_space(study.get_trials(deepcopy=False)))
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         """The trial's place in a pool that is there already, or in a new one."""
-        frame = self._frame if search_space is self._search_space else frame_of(search_space)
+        frame = self._frame if search_space == self._search_space else frame_of(search_space)
         if frame is None:
             return {}
         with self._lock:
             trials = study.get_trials(deepcopy=False)
-            point = _handed(trials, trial.number, self._q, frame, self._ended(trials))
-            if point is None or _is_taken(point, trials, trial.number, frame):
+            self._warn_of_strangers(trials)
+            point = handed(trials, trial.number, self._q, frame, self._ended(trials))
+            if point is None or is_taken(point, trials, trial.number, frame):
                 point = self._chosen(study, trials, trial, frame)
-            _write(study, trial, PARAMS, {"space": frame.mark, "point": point})
+            write(study, trial, PARAMS, {"space": frame.mark, "point": point})
         return frame.params(point)
 
     def sample_independent(
@@ -127,22 +128,42 @@ class PoolSampler(BaseSampler):
         """How many trials have ended in a way that may count."""
         return sum(t.state in ENDED or (self._avoid_failed and t.state == TrialState.FAIL) for t in trials)
 
+    def _warn_of_strangers(self, trials: Sequence[FrozenTrial]) -> None:
+        """Warn once of names in the search space that no trial has: misspelt, or never suggested."""
+        complete = [t for t in trials if t.state == TrialState.COMPLETE]
+        if self._warned or self._search_space is None or len(complete) < FEWEST:
+            return
+        self._warned = True
+        there = {name for t in trials for name in t.params}
+        missing = [name for name in self._search_space if name not in there]
+        if missing:
+            warnings.warn(
+                f"search_space: none of {len(complete)} complete trials has {missing}; they have {sorted(there)}. Give "
+                "each parameter the name that the objective suggests, and leave out those that it never does.",
+                UserWarning,
+                stacklevel=2,
+            )
+
     def _chosen(self, study: optuna.Study, trials: Sequence[FrozenTrial], trial: FrozenTrial, frame: Frame) -> Point:
         """The trial's place in a new pool, which is stored for the trials whose numbers follow."""
-        others = [(other, _point(other, frame)) for other in trials if other.number != trial.number]
+        others = [(other, point_of(other, frame)) for other in trials if other.number != trial.number]
         seen = observe(frame, others, study.directions, avoid_failed=self._avoid_failed)
-        first = _first(trials, trial.number)
+        first = first_waiting(trials, trial.number)
         way = Way(self._seed_of(study, trials), first, fill=not seen.enough(self._startup))
-        size = self._q if way.fill else _seats(trials, trial.number, self._q, len(seen.running))
+        size = self._q if way.fill else seats(trials, trial.number, self._q, len(seen.running))
         place = trial.number - first
         size = max(size, min(place + 1, CROWD * self._q))
         pool = choose(seen, min(1 << (size - 1).bit_length(), max(size, self._q)), way)  # few sizes to compile
         known = None if way.fill and not seen.avoided else self._ended(trials)
-        _write(study, trial, POOL, {"space": frame.mark, "first": first, "known": known, "members": pool})
-        now = study.get_trials(deepcopy=False)
-        taken = [_point(other, frame) for other in now if other.number != trial.number]
+        write(study, trial, POOL, {"space": frame.mark, "first": first, "known": known, "members": pool})
+        now = study.get_trials(deepcopy=False)  # others may have chosen meanwhile
+        others = [(other, point_of(other, frame)) for other in now if other.number != trial.number]
         ahead = [pool[(place + i) % len(pool)] for i in range(len(pool))]
-        return next((point for point in ahead if point not in taken), ahead[0])  # others may have chosen meanwhile
+        free = [point for point in ahead if point not in [taken for _, taken in others]]
+        if not free:
+            seen = observe(frame, others, study.directions, avoid_failed=self._avoid_failed)
+            free = choose(seen, 1, Way(way.seed, len(now) + trial.number, way.fill))
+        return free[0]
 
     def _seed_of(self, study: optuna.Study, trials: Sequence[FrozenTrial]) -> int:
         if self._seed is not None:
@@ -227,72 +248,6 @@ def _local(time: datetime | None) -> datetime | None:
     return None if time is None else time.astimezone().replace(tzinfo=None)
 
 
-def _point(trial: FrozenTrial, frame: Frame) -> Point | None:
-    """Where a trial lies: by its parameters, and while it runs also by those that were chosen for it."""
-    chosen = _read(trial, PARAMS) if trial.state == TrialState.RUNNING else None
-    if chosen is None or chosen["space"] != frame.mark:
-        return frame.point(trial.params)
-    return frame.point(frame.params(chosen["point"]) | trial.params)
-
-
-def _first(trials: Sequence[FrozenTrial], number: int) -> int:
-    """The number after the last earlier trial that has its parameters; those between wait for theirs, as this one."""
-    earlier = [t for t in trials if t.number < number]
-    placed = [t.number for t in earlier if t.state.is_finished() or t.params or f"{PARAMS}:0" in t.system_attrs]
-    return max(placed, default=-1) + 1
-
-
-def _handed(trials: Sequence[FrozenTrial], number: int, q: int, frame: Frame, ended: int) -> Point | None:
-    """The point that a pool has for a trial of that number, if nothing was told since; pools that fill stay good."""
-    for trial in trials:
-        pool = _read(trial, POOL) if abs(trial.number - number) < CROWD * q else None
-        if pool is None or pool["space"] != frame.mark or pool["known"] not in (None, ended):
-            continue
-        place = number - pool["first"]
-        if 0 <= place < len(pool["members"]):
-            found: Point = pool["members"][place]
-            return found
-    return None
-
-
-def _is_taken(point: Point, trials: Sequence[FrozenTrial], number: int, frame: Frame) -> bool:
-    """Whether another trial is at a point; the first parameter tells most of them apart, which saves reading them."""
-    name, value = next(iter(frame.params(point).items()))
-    alike = [t for t in trials if t.state == TrialState.RUNNING or t.params.get(name) == value]
-    return point in [_point(other, frame) for other in alike if other.number != number]
-
-
-def _seats(trials: Sequence[FrozenTrial], number: int, q: int, running: int) -> int:
-    """How many trials the next pool is for: as many as ran side by side of late, less those that are running."""
-    recent = [t for t in trials if number - 2 * q < t.number <= number]
-    spans = [(t.datetime_start, t.datetime_complete or datetime.max) for t in recent if t.datetime_start is not None]
-    most = max((sum(start <= at < end for start, end in spans) for at, _ in spans), default=1)
-    return max(1, min(q, most) - running)
-
-
-def _write(study: optuna.Study, trial: FrozenTrial, key: str, content: Mapping[str, Any]) -> None:
-    text = json.dumps(content)
-    parts = [text[i : i + LONGEST] for i in range(0, len(text), LONGEST)]
-    for i, part in reversed(list(enumerate(parts))):  # the first part last: who finds it finds them all
-        study._storage.set_trial_system_attr(trial._trial_id, f"{key}:{i}", part)
-
-
-def _read(trial: FrozenTrial, key: str) -> Any:
-    parts: list[str] = []
-    while (part := trial.system_attrs.get(f"{key}:{len(parts)}")) is not None:
-        parts.append(part)
-    try:
-        return _parsed("".join(parts)) if parts else None
-    except ValueError:  # another one is being written
-        return None
-
-
-@functools.lru_cache(maxsize=256)
-def _parsed(text: str) -> Any:
-    """What an attribute says; every trial of a round reads the same few pools."""
-    return json.loads(text)
-
-
 def _checked(search_space: Mapping[str, BaseDistribution]) -> dict[str, BaseDistribution]:
     for name, distribution in search_space.items():
         if not isinstance(distribution, BaseDistribution):
@@ -308,6 +263,6 @@ def _modelled(search_space: Mapping[str, BaseDistribution]) -> dict[str, BaseDis
 
 
 def _count(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InputError(f"{name}: expected a whole number, {least} or more, got {value!r}.")
-    return value
+    return int(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 import math
@@ -33,7 +34,8 @@ from poolwise.study.trial import Trial
 log = logging.getLogger(__name__)
 
 SHARES = 4  # with several objectives: how many ways of weighing them one pool follows
-MOST_RUNNING = 64  # running trials that a choice takes into account; the others were left behind by dead workers
+MOST_BUSY = 64  # running trials that a choice takes into account, and lost ones; others were left by dead workers
+LARGEST = np.finfo(float).max
 LEAN = 0.05  # of the sum of all losses in a weighing, beside the largest of them
 
 Point: TypeAlias = list[Any]  # one experiment, as Optuna stores parameters: numbers, and choices by their index
@@ -53,6 +55,16 @@ class Frame:
             return [d.to_internal_repr(params[name]) for name, d in self.distributions.items()]
         except (KeyError, ValueError):
             return None
+
+    @functools.cached_property
+    def middle(self) -> dict[str, Any]:
+        """The parameters in the middle of their ranges."""
+        [middle] = self.space.decode_many(np.full((1, self.space.dimension), 0.5))
+        return self.params(list(middle.values()))
+
+    def filled(self, params: Mapping[str, Any]) -> Point | None:
+        """Where a trial's parameters lie, those that are missing in the middle of their range; None if all are."""
+        return None if self.distributions.keys().isdisjoint(params) else self.point(self.middle | dict(params))
 
     def params(self, point: Point) -> dict[str, Any]:
         """The parameters of a point, as plain Python values."""
@@ -115,6 +127,7 @@ def widened(distribution: BaseDistribution, value: Any) -> BaseDistribution | No
 class Seen:
     """What is known when a pool is chosen: points with values (larger is better), points to avoid, and running ones.
 
+    `lost` are points of failed trials where those are not avoided: as if they still ran.
     `limits` are the constraints of all that ended, each with its point.
     """
 
@@ -122,6 +135,7 @@ class Seen:
     told: list[Point]
     values: Float[np.ndarray, "n m"]
     avoided: list[Point]
+    lost: list[Point]
     running: list[Point]
     limits: list[tuple[Point, dict[str, float]]]
 
@@ -135,7 +149,8 @@ class Seen:
         named = self.frame.named
         told = [Trial(0, named(p), "told", MOMENT, float(v)) for p, v in zip(self.told, values, strict=True)]
         avoided = [Trial(0, named(point), "failed", MOMENT) for point in self.avoided]
-        return told + avoided + [Trial(0, named(point), "pending", MOMENT) for point in [*self.running, *chosen]]
+        busy = [*self.lost, *self.running, *chosen]
+        return told + avoided + [Trial(0, named(point), "pending", MOMENT) for point in busy]
 
 
 def observe(
@@ -146,7 +161,9 @@ def observe(
     avoid_failed: bool,
 ) -> Seen:
     """What trials say, each with the point where it lies in the frame, if it does."""
-    told, values, avoided, running, limits = [], [], [], [], []
+    told, values, running, limits = [], [], [], []
+    avoided: list[Point] = []
+    lost: list[Point] = []
     for trial, point in trials:
         outcome = outcome_of(trial)
         if point is None:
@@ -154,7 +171,7 @@ def observe(
         if trial.state == TrialState.RUNNING:
             running.append(point)
         elif outcome is None:
-            avoided += [point] if avoid_failed and trial.state == TrialState.FAIL else []
+            (avoided if avoid_failed or trial.state == TrialState.PRUNED else lost).append(point)
         elif any(value > 0 for value in trial.constraints.values()):
             avoided.append(point)
         elif len(outcome) == len(directions):
@@ -164,7 +181,7 @@ def observe(
             limits.append((point, trial.constraints))
     signs = np.array([1.0 if direction == StudyDirection.MAXIMIZE else -1.0 for direction in directions])
     better = finite(np.array(values, dtype=float).reshape(len(told), len(signs)) * signs[None, :])
-    return Seen(frame, told, better, avoided, running[-MOST_RUNNING:], limits)
+    return Seen(frame, told, better, avoided, lost[-MOST_BUSY:], running[-MOST_BUSY:], limits)
 
 
 def outcome_of(trial: FrozenTrial) -> list[float] | None:
@@ -206,11 +223,17 @@ def choose(seen: Seen, q: int, way: Way) -> list[Point]:
 
 
 def finite(values: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
-    """Values with infinite ones at the largest or smallest finite one of their objective."""
-    columns = [column[np.isfinite(column)] for column in values.T]
-    bounds = [(c.min(), c.max()) if len(c) else (0.0, 0.0) for c in columns]
-    clipped = [np.clip(column, *pair) for column, pair in zip(values.T, bounds, strict=True)]
-    return np.stack(clipped, axis=1) if clipped else values
+    """Values with infinite ones as far beyond the best or worst finite one of their objective as those two are apart.
+
+    Where all finite ones are alike, it is as far as they are from zero.
+    """
+    replaced = values.copy()
+    for column in replaced.T:
+        known = column[np.isfinite(column)]
+        low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+        width = (high - low) or abs(high) or 1.0
+        np.nan_to_num(column, copy=False, posinf=min(high + width, LARGEST), neginf=max(low - width, -LARGEST))
+    return replaced
 
 
 def chebyshev(values: Float[np.ndarray, "n m"], weights: Float[np.ndarray, " m"]) -> Float[np.ndarray, " n"]:

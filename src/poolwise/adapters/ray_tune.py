@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import operator
 import random
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -54,18 +55,19 @@ class PoolSearcher(Searcher):
         space: Space | Mapping[str, Any] | None = None,
         *,
         q: Any,
-        metric: str | None = None,
-        mode: str | None = None,
-        constraints: Iterable[str] = (),
-        seed: int | None = None,
+        metric: Any = None,
+        mode: Any = None,
+        constraints: str | Iterable[str] = (),
+        seed: Any = None,
         settings: Settings | None = None,
     ) -> None:
-        if mode is not None and mode not in DIRECTIONS:
-            raise InputError(f'mode: expected "min" or "max", got {mode!r}.')
+        _check_goal(metric, mode)
+        if isinstance(space, Space) and constraints:
+            raise InputError("constraints: give them to the Space itself, or give the space as a dictionary.")
         Searcher.__init__(self, metric=metric, mode=mode)
         self._q = pool_size(q)
-        self._constraints = tuple(constraints)
-        self._seed = random.getrandbits(32) if seed is None else seed
+        self._constraints = (constraints,) if isinstance(constraints, str) else tuple(constraints)
+        self._seed = random.getrandbits(32) if seed is None else _whole(seed)
         self._settings = settings or Settings()
         self._knobs: dict[str, Knob] = {}
         self._space: Space | None = None
@@ -78,8 +80,9 @@ class PoolSearcher(Searcher):
         if space is not None:
             self._set_space(space)
 
-    def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
+    def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
         """Take what `tune.TuneConfig` and `param_space` say; False if a space was given before."""
+        _check_goal(metric, mode)
         self._metric, self._mode = metric or self._metric, mode or self._mode
         if self._space is not None:
             return False
@@ -237,6 +240,20 @@ class PoolSearcher(Searcher):
                 inner = inner.setdefault(key, {})
             inner[knob.path[-1]] = knob.outward(params[name])
         return config
+
+
+def _check_goal(metric: Any, mode: Any) -> None:
+    if not isinstance(metric, str | None):
+        raise InputError(f"metric: a pool is chosen for one metric only, got {metric!r}; give one name.")
+    if mode is not None and mode not in tuple(DIRECTIONS):
+        raise InputError(f'mode: expected "min" or "max", got {mode!r}.')
+
+
+def _whole(seed: Any) -> int:
+    try:
+        return operator.index(seed)
+    except TypeError:
+        raise InputError(f"seed: expected a whole number, got {seed!r}.") from None
 
 
 def _no_space() -> InputError:

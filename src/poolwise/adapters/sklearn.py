@@ -6,30 +6,27 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float as Floats
 
-from poolwise.errors import InputError, MissingExtra
+from poolwise.adapters.sklearn_space import Candidate, SearchSpace
+from poolwise.errors import MissingExtra
 from poolwise.space.errors import SpaceExhausted
-from poolwise.space.parameters import Choice, Float, Int
 from poolwise.space.space import Space
 from poolwise.study.study import Study
 
 try:
+    from sklearn.exceptions import FitFailedWarning
     from sklearn.model_selection._search import BaseSearchCV
     from sklearn.utils import check_random_state
     from sklearn.utils._param_validation import Interval
 except ImportError:
     raise MissingExtra("PoolSearchCV needs scikit-learn 1.6 or newer: pip install 'poolwise[sklearn]'") from None
 
-PRIORS = {"uniform": False, "log-uniform": True}  # of ranges written as (low, high, prior)
-DISTRIBUTIONS = ("uniform", "loguniform", "reciprocal", "randint")
 ALL_FAILED = "fits failed"  # what scikit-learn says when no candidate of one call has a score
 
-Candidate = dict[str, Any]
 Evaluate = Callable[..., Mapping[str, Any]]
 
 
@@ -102,83 +99,10 @@ class PoolSearchCV(BaseSearchCV):  # type: ignore[misc]
                     study.tell(trial, score, error)
         rounds.end()
 
-
-@dataclass(frozen=True)
-class SearchSpace:
-    """A space, and the lists of which it knows the places only: they may hold anything."""
-
-    space: Space
-    lists: Mapping[str, Sequence[Any]]
-
-    @staticmethod
-    def of(given: Any) -> SearchSpace:
-        """The space that a user of scikit-learn describes."""
-        if isinstance(given, Space):
-            return SearchSpace(given, {})
-        parameters, lists = {}, {}
-        for name, value in given.items():
-            values = _values(name, value)
-            if values is None:
-                parameters[name] = _parameter(name, value)
-            else:
-                lists[name] = values
-                parameters[name] = Choice(range(len(values)), ordered=_graded(values))
-        return SearchSpace(Space(parameters), lists)
-
-    def candidate(self, params: Mapping[str, Any]) -> Candidate:
-        """What the estimator is given for an experiment of the study."""
-        return {name: self.lists[name][value] if name in self.lists else value for name, value in params.items()}
-
-
-def _values(name: str, value: Any) -> Sequence[Any] | None:
-    """The values of a list; None for what is no list."""
-    if isinstance(value, tuple) and (len(value) != 3 or value[2] not in PRIORS):
-        if len(value) == 2 and _numbers(value):
-            raise InputError(
-                f"search_spaces: {name}: {value!r} may be a range or a choice; write Float{value!r} or Int{value!r} "
-                f"for a range, {list(value)!r} for a choice."
-            )
-        value = list(value)
-    if not isinstance(value, list | range | np.ndarray):
-        return None
-    values = value.tolist() if isinstance(value, np.ndarray) and value.ndim == 1 else list(value)
-    if not values:
-        raise InputError(f"search_spaces: {name}: the list is empty; give at least one value.")
-    return values
-
-
-def _numbers(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, numbers.Real) and not isinstance(value, bool) for value in values)
-
-
-def _graded(values: Sequence[Any]) -> bool:
-    """Whether neighbours in a list are alike: numbers that only rise, or only fall."""
-    if not _numbers(values):
-        return False
-    steps = np.diff(np.asarray(values, dtype=float))
-    return bool((steps > 0).all() or (steps < 0).all())
-
-
-def _parameter(name: str, value: Any) -> Any:
-    """A parameter of ours for a range or a distribution; what is neither is left to the space."""
-    if isinstance(value, tuple):
-        low, high, prior = value
-        kind = Int if isinstance(low, numbers.Integral) and isinstance(high, numbers.Integral) else Float
-        return kind(low, high, log=PRIORS[prior])
-    if not hasattr(value, "rvs"):
-        return value
-    known = getattr(getattr(value, "dist", None), "name", type(value).__name__)
-    if known in DISTRIBUTIONS:
-        low, high = (float(end) for end in value.support())
-        if known == "randint":
-            return Int(low, high)
-        log = known != "uniform"
-        if not log or math.isclose(value.median(), math.sqrt(low * high)):
-            return Float(low, high, log=log)
-    raise InputError(
-        f"search_spaces: {name}: the distribution {known!r} is no even range; of SciPy's there are uniform, loguniform "
-        "(with loc=0) and randint. Write Float(low, high), with log=True for a logarithmic scale."
-    )
+    def _format_results(self, candidate_params: Any, n_splits: int, out: Any, more_results: Any = None) -> Any:
+        """Scikit-learn's results; its lists of candidates and fits are kept for `Rounds.end`."""
+        self._fits = candidate_params, out
+        return BaseSearchCV._format_results(self, candidate_params, n_splits, out, more_results)
 
 
 def _pools(study: Study, n_iter: int, n_points: int) -> Iterator[Any]:
@@ -219,6 +143,8 @@ class Rounds:
         self._search, self._evaluate = search, evaluate
         self._folds = SameFolds(search._checked_cv_orig)
         self._scored = 0
+        self._latest: Any = {}  # what becomes `cv_results_`
+        self._lost: list[Candidate] = []  # of pools of which no fit has a score
         self._failure: ValueError | None = None
         self._context = None
         if context is not None:
@@ -233,14 +159,16 @@ class Rounds:
         except ValueError as error:
             if self._search.error_score == "raise" or ALL_FAILED not in str(error):
                 raise
+            warnings.warn(str(error), FitFailedWarning, stacklevel=2)
             self._failure = error  # of this pool; another may do better
-            return [(math.nan, None)] * len(candidates)
+            self._lost += candidates
+            return [(float(self._search.error_score), None)] * len(candidates)
         folds = self._search.n_splits_
         score = self._score_name(results)
         table = np.stack([results[f"split{i}_test_{score}"] for i in range(folds)], axis=1)
         means, errors = results[f"mean_test_{score}"], standard_errors(table)
         new = range(self._scored, len(means))
-        self._scored = len(means)
+        self._scored, self._latest = len(means), results
         return [(float(means[i]), None if math.isnan(errors[i]) else float(errors[i])) for i in new]
 
     def _results(self, candidates: Sequence[Candidate]) -> Mapping[str, Any]:
@@ -258,10 +186,25 @@ class Rounds:
         scores = [key.removeprefix("mean_test_") for key in results if key.startswith("mean_test_")]
         return self._search.refit if self._search.refit in scores else scores[0]
 
+    def _add_lost(self) -> None:
+        """Candidates that scikit-learn has dropped get their row after all, with the score of an error."""
+        candidates, fits = self._search.__dict__.pop("_fits")
+        if not self._lost:
+            return
+        score, known = self._search.error_score, fits[0]
+        row = known | {"fit_time": 0.0, "score_time": 0.0}
+        for key in ("test_scores", "train_scores"):
+            if key in known:
+                row[key] = dict.fromkeys(known[key], score) if isinstance(known[key], dict) else score
+        candidates.extend(self._lost)
+        fits.extend([row] * len(self._lost) * self._search.n_splits_)
+        self._latest |= BaseSearchCV._format_results(self._search, candidates, self._search.n_splits_, fits)
+
     def end(self) -> None:
         """An error if no candidate of the whole search has a score."""
         if self._scored == 0 and self._failure is not None:
             raise self._failure
+        self._add_lost()
         if self._context is not None:
             self._context.call_on_fit_task_end(estimator=self._search)
 
