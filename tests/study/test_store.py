@@ -451,7 +451,7 @@ def test_threads_share_a_study(url):
 def test_a_study_that_nobody_has_is_closed(tmp_path):
     """Also one that was never closed: since Python 3.13 a connection that is left to the collector is warned of."""
     study = Study(f"sqlite:///{tmp_path / 'a.db'}", space={"x": Float(0, 1)}, minimize="loss")
-    pool = study._store._run.engine.pool
+    pool = study._store.run.engine.pool
     assert 1 == pool.checkedin()
     del study
     gc.collect()

@@ -407,7 +407,7 @@ def test_a_server_that_restarts_costs_nothing(own_server):
     assert acknowledged == [t.value for t in study.trials]
     assert len(acknowledged) > 10
 
-    study._store._run.patience = 0.2
+    study._store.run.patience = 0.2
     own_server.stop()
     with pytest.raises(StorageUnavailable, match=r"does not answer, after trying for 0.2 seconds"):
         study.ask()
@@ -421,7 +421,7 @@ def test_a_file_that_another_process_holds(tmp_path):
     path = tmp_path / "a.db"
     with Study(f"sqlite:///{path}", space=SPACE, minimize="loss", patience=0.1) as study:
         [trial] = study.ask()
-        study._store._run.read(lambda c: c.exec_driver_sql("PRAGMA busy_timeout=10"))
+        study._store.run.read(lambda c: c.exec_driver_sql("PRAGMA busy_timeout=10"))
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StorageUnavailable, match="another process holds the file"):
@@ -447,14 +447,14 @@ def test_no_other_error_than_ours(whole, tmp_path):
 def test_connections_that_other_threads_have_are_waited_for(url):
     """As a lock is; only after the patience it is an error."""
     with Study(url, space=SPACE, minimize="loss", patience=0.2) as study:
-        engine = study._store._run.engine
+        engine = study._store.run.engine
         engine.pool._timeout = 0.05
         with contextlib.ExitStack() as others:
             for _ in range(15):
                 others.enter_context(engine.connect().execution_options(reader=True))
             with pytest.raises(StorageUnavailable, match="other threads have all connections"):
                 study.ask(2)
-            study._store._run.patience = 60
+            study._store.run.patience = 60
             release = threading.Timer(0.3, others.pop_all().close)
             release.start()
             assert 2 == len(study.ask(2))

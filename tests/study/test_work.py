@@ -11,7 +11,8 @@ from collections import Counter
 import pytest
 
 from poolwise.space.parameters import Float, Int
-from poolwise.study.apart import Wish, ask_apart
+from poolwise.study.apart import ask_apart
+from poolwise.study.asking import Wish
 from poolwise.study.definition import Settings
 from poolwise.study.engine import url_of
 from poolwise.study.errors import ConflictError

@@ -58,7 +58,7 @@ def record(store: Store, study: int, definition: Definition, frame: Any) -> list
         done = [trial for trial in there if trial.state != "pending"]
         known = Counter(_identity(trial.params, trial.value, trial.sem) for trial in done)
         numbers, fresh, told = list[int | None](), list[Row](), 0
-        now = store._now(c)
+        now = store.now(c)
         for entry in entries:
             if entry.number is not None and entry.number < len(there) and _same(there[entry.number], entry):
                 told += _tell(c, study, entry, now)
@@ -80,7 +80,7 @@ def record(store: Store, study: int, definition: Definition, frame: Any) -> list
         new = iter(added)
         return [as_trial(sql.row(c, study, next(new) if n is None else n)) for n in numbers]
 
-    return store._run.write(work)
+    return store.run.write(work)
 
 
 def _tell(c: sa.Connection, study: int, entry: Entry, now: float) -> bool:

@@ -7,6 +7,7 @@ import logging
 import multiprocessing
 import numbers
 import time
+import uuid
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -16,6 +17,7 @@ from typing import Any
 from poolwise.errors import InputError
 from poolwise.space.errors import SpaceExhausted
 from poolwise.study.arguments import pool_size, seconds
+from poolwise.study.asking import Limit, Wish, ask
 from poolwise.study.callbacks import Callbacks
 from poolwise.study.calling import Report
 from poolwise.study.choosing import adapted, kind_of, make_workers
@@ -174,16 +176,18 @@ class Run:
         if size <= 0 or (self._exhausted and len(others) == self._held):
             self._held = 0 if wanted + self._held <= 0 else self._held
             return
+        limit = Limit(self._plan.trials, frozenset(self._mine))
         try:
-            pool = self._study.ask(size, lease=self._plan.lease)
+            pool = ask(self._study, Wish(size, uuid.uuid4().hex, self._plan.lease, limit))
         except SpaceExhausted as error:
             log.warning("run: ends before %d trials: %s", self._plan.trials, error)
             self._exhausted = True
             return
-        fresh = [trial for trial in pool if trial.number not in self._mine]
-        self._waiting.extend(fresh)
-        self._mine.update(trial.number for trial in fresh)
-        self._callbacks.on_ask(fresh)
+        if not pool:  # others have asked meanwhile, or leases have run out: what is left is counted again
+            return self._ask()
+        self._waiting.extend(pool)
+        self._mine.update(trial.number for trial in pool)
+        self._callbacks.on_ask(pool)
 
     def _settle(self, patience: float) -> None:
         for future in self._inbox.wait(patience):

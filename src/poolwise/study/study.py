@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import importlib
 import logging
-import random
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy.engine import URL
 
 from poolwise.errors import InputError
-from poolwise.space.errors import SpaceExhausted
 from poolwise.space.space import Space
 from poolwise.study.arguments import Number, number_of, outcome_of, pool_size, request_name, seconds
+from poolwise.study.asking import Params, Wish, ask
 from poolwise.study.callbacks import watchers
 from poolwise.study.definition import Definition, Settings, Wanted, check_study_name
 from poolwise.study.engine import is_missing, shown
@@ -24,7 +23,7 @@ from poolwise.study.handles import Closed, Plots
 from poolwise.study.placing import nearest, stored_params
 from poolwise.study.rows import Row, plain
 from poolwise.study.stops import RunStopped
-from poolwise.study.store import Outcome, Params, Request, Snapshot, Store
+from poolwise.study.store import Outcome, Said, Store
 from poolwise.study.trial import Pool, Revision, Trial, columns, to_frame
 
 if TYPE_CHECKING:
@@ -33,9 +32,6 @@ if TYPE_CHECKING:
     from poolwise.study.model import Model
 
 log = logging.getLogger(__name__)
-
-RETRIES = 2  # how often a pool is chosen anew because the data changed; after that only an equal point is a reason
-LAPSED = "the lease ran out before the trial was told"
 
 
 class Study:
@@ -86,6 +82,11 @@ class Study:
         self._url = shown(self._store.url)
 
     @property
+    def definition(self) -> Definition:
+        """What the study is about: space, objective, direction, seed and settings."""
+        return self._definition
+
+    @property
     def space(self) -> Space:
         """What may be varied."""
         return self._definition.space
@@ -126,18 +127,7 @@ class Study:
         span = None if lease is None else seconds("lease", lease)
         if request_id is not None and (known := self._store.answered(self._id, request, q)) is not None:
             return Pool(known, self.objective, request)
-        attempt = 0
-        while True:
-            seen = self._snapshot()
-            again = [trial.number for trial in seen.expired(q)]
-            salt = random.getrandbits(32) if attempt >= RETRIES else 0
-            new = self._suggest(seen, q - len(again), salt, needed=not again)
-            strict = attempt < RETRIES
-            pool = self._store.ask(self._id, Request(request, q, again, new, span, seen, strict))
-            if pool is not None:
-                return Pool(pool, self.objective, request)
-            attempt += 1
-            log.info("study %s: the data changed while a pool was chosen; choosing again", self.name)
+        return ask(self, Wish(q, request, span))
 
     def answered(self, request_id: str) -> int | None:
         """How many trials a request was answered for; None where it was not."""
@@ -173,6 +163,10 @@ class Study:
                 "but not modelled" if far else "and modelled at the nearest point of the space",
             )
         return self._store.add(self._id, uuid.uuid4().hex, kept, outcome_of(value, sem))
+
+    def tell_all(self, decide: Callable[[list[Trial]], Sequence[Said]], *, replace: bool = False) -> list[Trial]:
+        """Store all that is decided on in view of the trials that are there, in one transaction, or nothing."""
+        return self._store.tell_all(self._id, decide, replace=replace)
 
     def renew(self, trial: Trial | Number, lease: Number) -> Trial:
         """Give a pending trial that many seconds from now; a worker that is still busy calls it now and then."""
@@ -303,22 +297,3 @@ class Study:
                 "it belongs to another study."
             )
         return number
-
-    def _snapshot(self) -> Snapshot:
-        seen = self._store.snapshot(self._id)
-        if self.settings.expired == "fail" and seen.expired(1):
-            self._store.lapse(self._id, LAPSED)
-            seen = self._store.snapshot(self._id)
-        return seen
-
-    def _suggest(self, seen: Snapshot, q: int, salt: int, *, needed: bool) -> list[Params]:
-        if q == 0:
-            return []
-        from poolwise.study.suggest import suggest
-
-        try:
-            return suggest(self._definition, seen.trials, q, salt)
-        except SpaceExhausted:
-            if needed:
-                raise
-            return []

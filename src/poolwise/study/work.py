@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from sqlalchemy.engine import URL
 
 from poolwise.space.errors import SpaceExhausted
-from poolwise.study.apart import Wish, ask_apart
+from poolwise.study.apart import ask_apart
+from poolwise.study.asking import Wish
 from poolwise.study.callbacks import Callbacks
 from poolwise.study.calling import Report
 from poolwise.study.choosing import kind_of, make_workers
