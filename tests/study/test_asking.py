@@ -45,7 +45,9 @@ def test_runs_at_the_same_time_share_the_total(tmp_path, databases):
 
 def limited(study, q, trials, mine=()):
     """The numbers of a pool within a limit."""
-    return [trial.number for trial in ask(study, Wish(q, f"request-{q}-{trials}", 60.0, Limit(trials, frozenset(mine))))]
+    return [
+        trial.number for trial in ask(study, Wish(q, f"request-{q}-{trials}", 60.0, Limit(trials, frozenset(mine))))
+    ]
 
 
 def test_a_pool_within_a_limit(clocked, clock):

@@ -30,7 +30,7 @@ from poolwise.study.study import Study
 from poolwise.study.telling import WAITS, Teller
 from poolwise.study.trial import Trial
 from poolwise.study.turn import turn
-from poolwise.study.workers import Workers
+from poolwise.study.workers import Workers, trouble
 
 log = logging.getLogger(__name__)
 
@@ -226,7 +226,7 @@ class Worker:
                 return Report(reason=f"timed out after {timeout:g} seconds; {self._workers.drop(future)}")
         report = self._workers.report(future)
         if report is None:
-            report = Report(reason=f"the call did not come through ({future.exception()!r})")
+            report = Report(reason=f"the call did not come through ({trouble(future)})")
         if report.reason is not None:
             self._interrupt.sleep(TOGETHER)
             if self._interrupt.noted:  # what ends the worker may have ended the call: it is not the trial's fault
