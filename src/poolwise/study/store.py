@@ -20,6 +20,8 @@ from poolwise.study.schema import requests, revisions, sealed, studies, trials
 from poolwise.study.transactions import Transactions
 from poolwise.study.trial import Revision, State, Trial
 
+NO_REASON = "no reason given"
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -36,14 +38,19 @@ class Outcome:
             return self.state == row["state"]
         return self.value == row["value"] and self.sem in (None, row["sem"])
 
+    def differs(self, row: Row) -> bool:
+        """Whether the row says anything else, be it a reason or a standard error."""
+        return self.reason != NO_REASON and any(row[key] != said for key, said in vars(self).items())
+
 
 @dataclass(frozen=True)
 class Said:
-    """What became of the trial of that number, or of one that was not asked for."""
+    """What became of the trial of that number, or of one that was not asked for; `where` it was said is for errors."""
 
     number: int | None
     params: Params
     outcome: Outcome
+    where: str = ""
 
 
 class Store:
@@ -193,11 +200,13 @@ class Store:
 
     def add(self, study: int, request: str, params: Params, outcome: Outcome) -> Trial:
         """Store a trial that was not asked for; once, however often the request is repeated."""
-        return self.run.write(lambda c: self._add(c, study, request, params, outcome))
+        said = Said(None, params, outcome)
+        return self.run.write(lambda c: self._add(c, sql.head(c, study, lock=True), request, said))
 
     def finish(self, study: int, number: int, outcome: Outcome, *, replace: bool = False) -> Trial:
         """Store what became of a trial; what it said before, if it is replaced, is kept as a revision."""
-        return self.run.write(lambda c: self._finish(c, study, number, outcome, replace))
+        said = Said(number, {}, outcome)
+        return self.run.write(lambda c: self._finish(c, sql.head(c, study, lock=True), said, replace))
 
     def tell_all(
         self, study: int, decide: Callable[[list[Trial]], Sequence[Said]], *, replace: bool = False
@@ -205,36 +214,36 @@ class Store:
         """Store all that is decided on in view of the trials that are there, or nothing."""
 
         def work(c: sa.Connection) -> list[Trial]:
-            sql.head(c, study, lock=True)
+            head = sql.head(c, study, lock=True)
             return [
-                self._add(c, study, uuid.uuid4().hex, said.params, said.outcome)
+                self._add(c, head, uuid.uuid4().hex, said)
                 if said.number is None
-                else self._finish(c, study, said.number, said.outcome, replace)
+                else self._finish(c, head, said, replace)
                 for said in decide(sql.select(c, trials.c.study == study))
             ]
 
         return self.run.write(work)
 
-    def _add(self, c: sa.Connection, study: int, request: str, params: Params, outcome: Outcome) -> Trial:
-        head = sql.head(c, study, lock=True)
+    def _add(self, c: sa.Connection, head: Row, request: str, said: Said) -> Trial:
+        study = head["id"]
         if (known := sql.answer(c, study, request, 1)) is not None:
             return known[0]
         now = self.now(c)
-        row = {"study": study, "request": request, "params": encoded(params), "asked": now, "finished": now}
-        [number] = sql.append(c, head, [{**row, **vars(outcome)}])
+        row = {"study": study, "request": request, "params": encoded(said.params), "asked": now, "finished": now}
+        [number] = sql.append(c, head, [{**row, **vars(said.outcome)}])
         answer = {"study": study, "request": request, "q": 1, "numbers": encoded([number])}
         c.execute(requests.insert().values(sealed(answer)))
         sql.touch(c, head, trials=1)
         return as_trial(sql.row(c, study, number))
 
-    def _finish(self, c: sa.Connection, study: int, number: int, outcome: Outcome, replace: bool) -> Trial:
-        head = sql.head(c, study, lock=True)
-        row = sql.row(c, study, number)
+    def _finish(self, c: sa.Connection, head: Row, said: Said, replace: bool) -> Trial:
+        assert said.number is not None
+        row, outcome = sql.row(c, head["id"], said.number), said.outcome
         lapsed = row["state"] == "failed" and row["lease"] is not None
-        if outcome.repeats(row):
+        if outcome.repeats(row) and not ((lapsed or replace) and outcome.differs(row)):
             return as_trial(row)
         if row["state"] != "pending" and not lapsed and not replace:
-            raise sql.contradiction(row, (outcome.state, outcome.value, outcome.sem, outcome.reason))
+            raise sql.contradiction(row, (outcome.state, outcome.value, outcome.sem, outcome.reason), said.where)
         now = self.now(c)
         if row["state"] != "pending":
             sql.keep(c, row, now)

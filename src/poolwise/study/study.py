@@ -7,7 +7,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from sqlalchemy.engine import URL
 
@@ -16,14 +16,14 @@ from poolwise.space.space import Space
 from poolwise.study.arguments import Number, number_of, outcome_of, pool_size, request_name, seconds
 from poolwise.study.asking import Params, Wish, ask
 from poolwise.study.callbacks import watchers
-from poolwise.study.definition import Definition, Settings, Wanted, check_study_name
+from poolwise.study.definition import Definition, Flag, Settings, Wanted, check_study_name
 from poolwise.study.engine import is_missing, shown
 from poolwise.study.errors import ConflictError, StudyNotFound
 from poolwise.study.handles import Closed, Plots
 from poolwise.study.placing import nearest, stored_params
 from poolwise.study.rows import Row, plain
 from poolwise.study.stops import RunStopped
-from poolwise.study.store import Outcome, Said, Store
+from poolwise.study.store import NO_REASON, Outcome, Said, Store
 from poolwise.study.trial import Pool, Revision, Trial, columns, to_frame
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class Study:
         self._store = Store(url, patience=seconds("patience", patience))
         try:
             row = self._store.load(name) if fresh is None else self._opened(fresh, wanted)
-            self._definition = Definition.from_json(row["definition"], name)
-            wanted.check_against(self._definition, name)
+            self.definition = Definition.from_json(row["definition"], name)
+            wanted.check_against(self.definition, name)
         except BaseException:
             self._store.close()
             raise
@@ -82,34 +82,29 @@ class Study:
         self._url = shown(self._store.url)
 
     @property
-    def definition(self) -> Definition:
-        """What the study is about: space, objective, direction, seed and settings."""
-        return self._definition
-
-    @property
     def space(self) -> Space:
         """What may be varied."""
-        return self._definition.space
+        return self.definition.space
 
     @property
     def objective(self) -> str:
         """The name of what is measured."""
-        return self._definition.objective
+        return self.definition.objective
 
     @property
     def direction(self) -> str:
         """`"minimize"` or `"maximize"`."""
-        return self._definition.direction
+        return self.definition.direction
 
     @property
     def seed(self) -> int:
         """What all randomness of the study comes from, with the number of trials."""
-        return self._definition.seed
+        return self.definition.seed
 
     @property
     def settings(self) -> Settings:
         """How pools are chosen."""
-        return self._definition.settings
+        return self.definition.settings
 
     @property
     def url(self) -> str:
@@ -144,7 +139,7 @@ class Study:
 
     def fail(self, trial: Trial | Number, reason: str = "", *, replace: bool = False) -> Trial:
         """Store that a trial has no value, and why; its neighbourhood is avoided from then on."""
-        outcome = Outcome("failed", reason=plain(reason) or "no reason given")
+        outcome = Outcome("failed", reason=plain(reason) or NO_REASON)
         return self._store.finish(self._id, self._own(trial), outcome, replace=replace)
 
     def add(self, params: Mapping[str, Any], value: Number, sem: Number = None) -> Trial:
@@ -210,7 +205,7 @@ class Study:
         A row with a trial's number and parameters tells that trial; others are added as earlier data. What is stored
         already changes nothing. `docs/pandas.md` tells more.
         """
-        return importlib.import_module("poolwise.study.frames").record(self._store, self._id, self._definition, frame)
+        return importlib.import_module("poolwise.study.frames").record(self, frame)
 
     @property
     def columns(self) -> list[str]:
@@ -221,13 +216,13 @@ class Study:
         """What the told trials say about the whole space; None while there are too few."""
         from poolwise.study.model import learn
 
-        return learn(self._definition, self.trials)
+        return learn(self.definition, self.trials)
 
     def recommend(self) -> Params | None:
         """The parameters whose expected value is best, told before or not; None before the first told trial."""
         from poolwise.study.suggest import recommend
 
-        return recommend(self._definition, self.trials)
+        return recommend(self.definition, self.trials)
 
     def run(  # noqa: PLR0913
         self,
@@ -236,7 +231,7 @@ class Study:
         trials: Number,
         q: Number = 1,
         executor: Any = None,
-        asynchronous: bool = False,
+        asynchronous: Flag = False,
         timeout: Number = None,
         lease: Number = None,
         progress: Any = None,
@@ -274,6 +269,11 @@ class Study:
     ) -> None:
         self.close()
 
+    def __reduce__(self) -> NoReturn:
+        memory = self.url == "sqlite://"
+        where = "it is in memory, and so in this process only" if memory else "open it there by its address"
+        raise TypeError(f"{self!r} cannot be sent to another process or copied: {where}.")
+
     def __repr__(self) -> str:
         return f"Study({self.url!r}, name={self.name!r}, {self.direction}={self.objective!r})"
 
@@ -294,6 +294,6 @@ class Study:
         if isinstance(trial, Trial) and self.trial(number).params != trial.params:
             raise ConflictError(
                 f"trial {number}: its parameters are not those of trial {number} of study {self.name!r}; "
-                "it belongs to another study."
+                "it belongs to another study, or its params were changed since it was asked for."
             )
         return number
