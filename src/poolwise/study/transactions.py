@@ -103,28 +103,31 @@ class Transactions:
             self._check_file(reader)
             with self.engine.connect().execution_options(**options) as connection, connection.begin():
                 found = work(connection)
+            self._file = self._file or self._identity()  # not earlier: opening may give a file another identity
             self._check_file(reader)
             return found
         with self._lock, self.engine.connect().execution_options(**options) as connection, connection.begin():
             return work(connection)
 
     def _check_file(self, reader: bool) -> None:
-        """An error where what is written goes to a file that is no longer there: SQLite itself does not notice."""
-        if self._path is None or (reader and self._file is not None):
+        """An error where a writer's file is no longer there: SQLite itself does not notice."""
+        if reader or self._file is None or (found := self._identity()) == self._file:
             return
+        what = "was removed" if found is None else "was replaced by another file"
+        raise StorageError(
+            f"{shown(self.url)}: the file {what} while the study was open, and nothing more is stored. What was told "
+            "before can be read as long as this process lives: save study.to_frame()."
+        )
+
+    def _identity(self) -> tuple[int, int] | None:
+        """What the file stays when others take its name; None where there is none."""
         try:
-            status = self._path.stat()
+            status = None if self._path is None else self._path.stat()
         except FileNotFoundError:
-            found = None
-        else:
-            found = (status.st_dev, status.st_ino)
-        self._file = self._file or found
-        if found != self._file and not reader:
-            what = "was removed" if found is None else "was replaced by another file"
-            raise StorageError(
-                f"{shown(self.url)}: the file {what} while the study was open, and nothing more is "
-                "stored. What was told before can be read as long as this process lives: save study.to_frame()."
-            )
+            return None
+        except OSError:  # it cannot be told; the database itself will say
+            return self._file
+        return None if status is None else (status.st_dev, status.st_ino)
 
     def _words(self, error: sa.exc.SQLAlchemyError) -> str:
         return scrubbed(" ".join(str(getattr(error, "orig", error)).split()), self.url)
