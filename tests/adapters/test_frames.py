@@ -2,6 +2,7 @@
 
 import math
 import runpy
+from decimal import Decimal
 from pathlib import Path
 
 import openpyxl
@@ -108,6 +109,37 @@ def test_repeated_measurements_count():
         assert 2 == len(study.trials)
 
 
+def test_a_measurement_beside_a_trials_own_row():
+    """Of two equal rows one is the trial that it names, the other another experiment; also when given again."""
+    with new() as study:
+        [trial] = study.ask()
+        study.tell(trial, 1.0)
+        rows = pd.DataFrame([{**trial.params, "number": 0, "loss": 1.0}, {**trial.params, "loss": 1.0}])
+        for frame in (rows, rows[::-1]):
+            assert {0, 1} == {stored.number for stored in study.from_frame(frame)}
+
+        assert 2 == len(study.trials)
+
+
+def test_equal_rows_are_different_trials():
+    """Each has its own number, at first and when the table is given again."""
+    frame = pd.DataFrame([{**PARAMS, "loss": 1.0}] * 2)
+    with new() as study:
+        study.ask()
+
+        assert [1, 2] == [trial.number for trial in study.from_frame(frame)]
+        assert [1, 2] == [trial.number for trial in study.from_frame(frame)]
+
+
+def test_decimals_are_numbers():
+    """As databases give them."""
+    row = {**PARAMS, "rate": Decimal("0.25"), "layers": Decimal(3), "seed": Decimal(2), "loss": Decimal("0.5")}
+    with new() as study:
+        [trial] = study.from_frame(pd.DataFrame([row]))
+
+        assert (0.25, 3, 2, 0.5) == (*(trial.params[name] for name in ("rate", "layers", "seed")), trial.value)
+
+
 def test_what_pandas_makes_of_a_plain_file():
     """Codes read as numbers, numbers read as text, and `value` for the objective."""
     frame = pd.DataFrame([{"rate": "1e-3", "layers": 2.0, "code": 1, "warm": "True", "seed": 2.0, "value": "-1.5"}])
@@ -130,6 +162,7 @@ def test_what_pandas_makes_of_a_plain_file():
         ({"code": "03"}, "row 'b', column code: '03' is none of"),
         ({"sem": -1.0}, "row 'b', column sem: -1.0 is no standard error"),
         ({"state": "done"}, "row 'b', column state: 'done' is none of 'pending'"),
+        ({"state": "failed"}, "row 'b', column loss: has a value, 2.0, and the state 'failed'"),
         ({"number": 0.5}, "row 'b', column number: 0.5 is no number of a trial"),
     ],
     ids=str,

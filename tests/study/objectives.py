@@ -11,6 +11,10 @@ def bowl(x):
     return (x - 0.37) ** 2
 
 
+async def waits(x):
+    return x
+
+
 def with_error(x):
     return {"value": x, "sem": 0.5}
 
@@ -38,6 +42,16 @@ def kills_above_half(x):
 def hangs_above_half(x):
     if x > 0.5:
         time.sleep(600)
+    return x
+
+
+class Panic(BaseException):
+    """As other languages have them: no `Exception`."""
+
+
+def panics_above_half(x):
+    if x > 0.5:
+        raise Panic(f"unwrapped a None at {x}")
     return x
 
 

@@ -1,5 +1,9 @@
 """Mistakes that a first user made, and what each is told."""
 
+import os
+import sys
+from multiprocessing.reduction import ForkingPickler
+
 import numpy as np
 import pytest
 
@@ -104,3 +108,69 @@ def test_prediction_at_one_experiment():
 
     assert (1,) == mean.shape == deviation.shape
     np.testing.assert_allclose(0.25, mean, atol=0.05)
+
+
+def test_parameters_that_were_changed_are_named(url):
+    """Not only another study's trial has other parameters."""
+    with pw.Study(url, space=LINE, minimize="loss") as study:
+        [trial] = study.ask()
+        trial.params["x"] = 2.0
+        with pytest.raises(pw.ConflictError, match="or its params were changed"):
+            study.tell(trial, 1.0)
+
+
+def test_a_stopped_run_is_sent_to_another_process():
+    """With its message; its study stays."""
+    stopped = pw.RunStopped("no luck")
+    stopped.study = pw.Study(space=LINE, minimize="loss")
+    arrived = ForkingPickler.loads(ForkingPickler.dumps(stopped))
+
+    assert (pw.RunStopped, "no luck", None) == (type(arrived), str(arrived), arrived.study)
+
+
+@pytest.mark.parametrize("kept, words", [(True, "open it there by its address"), (False, "in this process only")])
+def test_a_study_is_not_sent_to_another_process(kept, words, url):
+    with (
+        pw.Study(url if kept else None, space=LINE, minimize="loss") as study,
+        pytest.raises(TypeError, match=words),
+    ):
+        ForkingPickler.dumps(study)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
+def test_a_study_in_memory_is_not_forked():
+    """A child is told so, and not of a missing table."""
+    study = pw.Study(space=LINE, minimize="loss")
+    read, write = os.pipe()
+    if os.fork() == 0:
+        try:
+            study.trials  # noqa: B018
+        except pw.StorageError as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.wait()
+
+    assert "is in the process that made it" in os.read(read, 1000).decode()
+    assert [] == study.trials
+    os.close(read)
+    os.close(write)
+
+
+def test_constraints_of_an_iterator(url):
+    """They are read once."""
+    texts = ["x < 0.5"]
+    with pw.Study(url, space=LINE, constraints=(text for text in texts), minimize="loss") as study:
+        assert tuple(texts) == study.space.constraints
+    pw.Study(url, constraints=iter(texts)).close()
+
+
+def test_numbers_of_numpy_are_numbers(url):
+    """They are stored as plain ones, and agree with these."""
+    settings = pw.Settings(model_trials=np.int64(32))
+    with pw.Study(url, space=LINE, minimize="loss", seed=np.int32(7), settings=settings) as study:
+        assert (int, 7) == (type(study.seed), study.seed)
+        assert (int, 32) == (type(study.settings.model_trials), study.settings.model_trials)
+    pw.Study(url, seed=7, settings=pw.Settings(model_trials=32)).close()
+    pw.Study(url, seed=np.uint8(7)).close()

@@ -4,9 +4,11 @@ import contextlib
 import io
 import logging
 import math
+import signal
 import sys
 import threading
 import time
+from asyncio import CancelledError
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -165,6 +167,30 @@ def test_an_objective_that_raises_costs_its_trial(line, executor):
 
     assert expected == failed != []
     assert all(trial.reason.startswith("ValueError: no conv") for trial in line.trials if trial.state == "failed")
+
+
+@pytest.mark.parametrize("executor", ["here", "threads", "processes", "given"])
+def test_an_exception_that_is_no_exception_costs_its_trial(line, executor):
+    """Also where panics of other languages arrive so; the trial does not come back."""
+    with ThreadPoolExecutor(1) as pool:
+        line.run(objectives.panics_above_half, trials=6, executor=pool if executor == "given" else executor)
+    failed, expected = failing(line, 6)
+
+    assert expected == failed != []
+    assert all("Panic: unwrapped a None" in trial.reason for trial in line.trials if trial.state == "failed")
+
+
+@pytest.mark.parametrize("raised", [CancelledError, GeneratorExit, SystemExit, BaseExceptionGroup("", [SystemExit()])])
+def test_what_ends_a_task_does_not_end_a_run(raised):
+    def f():
+        raise raised
+
+    assert evaluate(f, {}).reason
+
+
+def test_ctrl_c_in_an_objective_is_no_report():
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(lambda: signal.raise_signal(signal.SIGINT), {})
 
 
 def test_a_killed_worker_costs_its_trial(line):
@@ -472,6 +498,31 @@ def test_a_lease_that_lives_by_the_clock_of_the_store(line):
     assert ["told", "told"] == states(line)
 
 
+def test_watchers_are_told_of_no_empty_pool(line):
+    """Where a run's own lease is over by a clock that jumped, before it was renewed."""
+    jumped, sizes, seconds = threading.Event(), [], [0.0]
+    line._store._clock = lambda: time.time() + seconds[0]
+
+    class Watch:
+        def on_ask(self, study, pool):
+            sizes.append(len(pool))
+
+        def on_tell(self, study, trial):
+            seconds[0] = 1e4
+
+    def f(x):
+        if x == line.trials[0].params["x"]:
+            jumped.wait(60)
+        elif len(line.trials) > 3:
+            jumped.set()
+        return x
+
+    line.run(f, trials=6, q=2, asynchronous=True, executor="threads", lease=600, callbacks=[Watch()])
+
+    assert 6 == sum(sizes) == line.counts["told"]
+    assert 0 not in sizes
+
+
 def test_a_run_that_ends_gives_up_its_leases(line):
     """The next run need not wait for them."""
     with pytest.raises(RunStopped, match="takes no more calls"), ThreadPoolExecutor(1) as over:
@@ -501,6 +552,10 @@ def test_threads_where_processes_cannot(line, caplog):
         (objectives.bowl, {"executor": "dask"}, "executor: unknown word 'dask'"),
         (objectives.bowl, {"executor": 7}, "executor: expected one of concurrent.futures, got int"),
         (objectives.bowl, {"executor": "here", "timeout": 3}, 'executor: "here" runs one trial at a time'),
+        (objectives.bowl, {"asynchronous": "no"}, "asynchronous: expected True or False, got 'no'"),
+        (objectives.bowl, {"progress": "bar"}, "progress: expected true, false or an object .* got 'bar'"),
+        (objectives.waits, {}, "f: is `async def`"),
+        (partial(objectives.waits), {"executor": "threads"}, "f: is `async def`"),
         (lambda x: x, {"executor": "processes"}, "f: cannot be sent to processes"),
         (lambda x: x, {"executor": ProcessPoolExecutor(1)}, "f: cannot be sent to processes"),
     ],

@@ -101,6 +101,26 @@ def test_another_value_is_a_conflict_unless_it_replaces(study):
     assert "spilt" == study.history(0)[-1].reason
 
 
+def test_a_reason_can_be_replaced(study):
+    """The old one is kept, and no reason is none to replace it by."""
+    [trial] = study.ask()
+    study.fail(trial, "spilt")
+    assert "spilt" == study.fail(trial, "dropped").reason
+    assert "dropped" == study.fail(trial, "dropped", replace=True).reason
+    assert "dropped" == study.fail(trial, replace=True).reason
+
+    assert ["spilt"] == [r.reason for r in study.history(0)]
+
+
+def test_a_standard_error_can_be_taken_off(study):
+    [trial] = study.ask()
+    study.tell(trial, 1.5, sem=0.5)
+    assert 0.5 == study.tell(trial, 1.5).sem
+    assert study.tell(trial, 1.5, replace=True).sem is None
+
+    assert [0.5] == [r.sem for r in study.history(0)]
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_value_that_is_no_number_fails_the_trial(study, value):
     [trial] = study.ask()
@@ -233,6 +253,19 @@ def test_expired_trials_may_be_failed_instead(url, clock):
         assert "failed" == study.trial(0).state
         assert 2.0 == study.tell(trial, 2.0).value
         assert ["failed"] == [r.state for r in study.history(0)]
+
+
+def test_a_late_reason_is_taken(url, clock):
+    """It says more than that the lease ran out."""
+    with Study(url, space={"x": Float(0, 1)}, minimize="loss", settings=Settings(expired="fail")) as study:
+        study._store._clock = clock
+        [trial] = study.ask(lease=1)
+        clock.now += 10
+        study.ask()
+        assert "the lease ran out" in study.fail(trial).reason
+        assert "out of memory" == study.fail(trial, "out of memory").reason
+
+        assert ["the lease ran out" in r.reason for r in study.history(0)] == [True]
 
 
 def test_clocks_that_jump_do_no_harm(clocked, clock):
@@ -394,6 +427,9 @@ def test_a_crowd_makes_studies(url):
         ({"space": {"x": Float(0, 1)}, "minimize": "a", "maximize": "b"}, "not both"),
         ({"space": {"number": Float(0, 1)}, "minimize": "a"}, "'number' is taken"),
         ({"space": {"x": Float(0, 1)}, "minimize": "x"}, "'x' is taken"),
+        ({"space": {"x": Float(0, 1)}, "minimize": "number"}, "objective's name"),
+        ({"space": {"x": Choice(["x" * 600_000, "y" * 600_000])}, "minimize": "a"}, "at most 1000000 are read again"),
+        ({"space": {"x": Float(0, 1)}, "minimize": "a", "seed": True}, "seed"),
         ({"space": {"x": Float(0, 1)}, "minimize": "a", "name": "../b"}, "letters, digits"),
         ({"space": {"x": Float(0, 1)}, "minimize": "a", "seed": -1}, "seed"),
     ],
@@ -451,7 +487,7 @@ def test_threads_share_a_study(url):
 def test_a_study_that_nobody_has_is_closed(tmp_path):
     """Also one that was never closed: since Python 3.13 a connection that is left to the collector is warned of."""
     study = Study(f"sqlite:///{tmp_path / 'a.db'}", space={"x": Float(0, 1)}, minimize="loss")
-    pool = study._store._run.engine.pool
+    pool = study._store.run.engine.pool
     assert 1 == pool.checkedin()
     del study
     gc.collect()

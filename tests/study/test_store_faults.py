@@ -19,9 +19,10 @@ import sqlalchemy as sa
 
 from poolwise.errors import InputError, PoolwiseError
 from poolwise.space.parameters import Float, Int
-from poolwise.study import schema
+from poolwise.study import schema, telling
 from poolwise.study.doctor import examine
 from poolwise.study.errors import StorageError, StorageUnavailable, StudyNotFound
+from poolwise.study.stops import RunStopped
 from poolwise.study.study import Study
 from poolwise.study.transactions import Transactions
 
@@ -117,6 +118,7 @@ def test_many_truncations_and_flips(whole, tmp_path):
 FULL = """
 import os, resource, shutil, sys
 from poolwise.study.errors import StorageError
+from poolwise.study.stops import RunStopped
 from poolwise.study.study import Study
 source, folder, *limits = sys.argv[1:]
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
@@ -172,9 +174,52 @@ def test_a_full_disk_at_many_offsets(tmp_path):
     check_full_disk(tmp_path, range(0, 120_000, 127))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a file that is open stays")
+@pytest.mark.parametrize("what", ["removed", "replaced"])
+def test_a_file_that_is_gone_is_noticed(tmp_path, what):
+    """By the next that is told; what was told before can be read, and nothing new appears in its place."""
+    path, other = tmp_path / "study.db", tmp_path / "other.db"
+    Study(f"sqlite:///{other}", space=SPACE, minimize="loss").close()
+    with Study(f"sqlite:///{path}", space=SPACE, minimize="loss") as study:
+        first, second = study.ask(2)
+        study.tell(first, 1.0)
+        path.unlink() if what == "removed" else other.replace(path)
+        for change in (lambda: study.tell(second, 2.0), lambda: study.ask(1), lambda: study.add(first.params, 1.0)):
+            with pytest.raises(StorageError, match=f"was {what}.* What was told before can be read"):
+                change()
+
+        assert 1.0 == study.best.value
+        assert (what == "replaced") == path.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a file that is open stays")
+def test_a_run_ends_when_its_file_is_gone(tmp_path, monkeypatch):
+    """With the values that are not stored."""
+    monkeypatch.setattr(telling, "WAITS", ())
+    path = tmp_path / "study.db"
+    with Study(f"sqlite:///{path}", space={"x": Float(0, 1)}, minimize="loss") as study:
+        with pytest.raises(RunStopped, match=r"was removed.*Not stored, .*trial 1: 0\.25"):
+            study.run(lambda x: path.unlink() or 0.25 if study.counts["told"] else 0.25, trials=3)
+
+        assert 1 == study.counts["told"]
+
+
+def test_another_way_to_the_same_file(tmp_path, monkeypatch):
+    """Who goes elsewhere has not lost the file."""
+    monkeypatch.chdir(tmp_path)
+    with Study("sqlite:///study.db", space=SPACE, minimize="loss") as study:
+        monkeypatch.chdir(tmp_path.parent)
+        study.ask(1)
+        (tmp_path / "study.db").rename(tmp_path / "away.db")
+        (tmp_path / "study.db").symlink_to("away.db")
+
+        assert 1 == len(study.ask(1))
+
+
 READ_ONLY = """
 import os, sys
 from poolwise.study.errors import StorageError
+from poolwise.study.stops import RunStopped
 from poolwise.study.study import Study
 if os.geteuid() == 0:
     os.setgid(65534); os.setuid(65534)
@@ -306,6 +351,22 @@ def test_the_doctor_explains_damage(whole, tmp_path):
     assert "there is no" in examine(f"sqlite:///{tmp_path}/other.db")[-1].message
 
 
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ("DELETE FROM poolwise_trials WHERE number = 3", "24 trials were stored, and 23 are there"),
+        ("UPDATE poolwise_trials SET number = 99 WHERE number = 3", "24 are there, with other numbers"),
+    ],
+)
+def test_the_doctor_counts_trials(whole, tmp_path, change, words):
+    path = tmp_path / "0.db"
+    path.write_bytes(whole.read_bytes())
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(change)
+
+    assert any(words in finding.message for finding in examine(f"sqlite:///{path}") if finding.level == "error")
+
+
 @pytest.mark.parametrize("table", ["requests", "revisions"])
 def test_the_doctor_reads_every_table(whole, tmp_path, table):
     """A row that no trial shows is read as well."""
@@ -407,7 +468,7 @@ def test_a_server_that_restarts_costs_nothing(own_server):
     assert acknowledged == [t.value for t in study.trials]
     assert len(acknowledged) > 10
 
-    study._store._run.patience = 0.2
+    study._store.run.patience = 0.2
     own_server.stop()
     with pytest.raises(StorageUnavailable, match=r"does not answer, after trying for 0.2 seconds"):
         study.ask()
@@ -421,7 +482,7 @@ def test_a_file_that_another_process_holds(tmp_path):
     path = tmp_path / "a.db"
     with Study(f"sqlite:///{path}", space=SPACE, minimize="loss", patience=0.1) as study:
         [trial] = study.ask()
-        study._store._run.read(lambda c: c.exec_driver_sql("PRAGMA busy_timeout=10"))
+        study._store.run.read(lambda c: c.exec_driver_sql("PRAGMA busy_timeout=10"))
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StorageUnavailable, match="another process holds the file"):
@@ -447,14 +508,14 @@ def test_no_other_error_than_ours(whole, tmp_path):
 def test_connections_that_other_threads_have_are_waited_for(url):
     """As a lock is; only after the patience it is an error."""
     with Study(url, space=SPACE, minimize="loss", patience=0.2) as study:
-        engine = study._store._run.engine
+        engine = study._store.run.engine
         engine.pool._timeout = 0.05
         with contextlib.ExitStack() as others:
             for _ in range(15):
                 others.enter_context(engine.connect().execution_options(reader=True))
             with pytest.raises(StorageUnavailable, match="other threads have all connections"):
                 study.ask(2)
-            study._store._run.patience = 60
+            study._store.run.patience = 60
             release = threading.Timer(0.3, others.pop_all().close)
             release.start()
             assert 2 == len(study.ask(2))

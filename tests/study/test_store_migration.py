@@ -114,7 +114,7 @@ def test_a_newer_store_is_refused(url, tmp_path):
     url = url or f"sqlite:///{tmp_path / 'new.db'}"
     with Study(url, space={"x": Float(0, 1)}, minimize="loss") as study:
         study.ask(2)
-        study._store._run.write(lambda c: c.exec_driver_sql("UPDATE poolwise_meta SET value = '99'"))
+        study._store.run.write(lambda c: c.exec_driver_sql("UPDATE poolwise_meta SET value = '99'"))
         address = study._store.url
     with pytest.raises(VersionError, match=r"schema version 99.*pip install --upgrade poolwise"):
         Study(url)

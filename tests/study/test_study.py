@@ -234,7 +234,7 @@ def emptied(study):
         row = dict(c.execute(schema.studies.select()).mappings().one()) | {"version": 0, "trials": 0, "pools": 0}
         c.execute(schema.studies.update().values(schema.sealed(row)))
 
-    study._store._run.write(work)
+    study._store.run.write(work)
     return study
 
 

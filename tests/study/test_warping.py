@@ -1,5 +1,7 @@
 """Warped outcomes: a monotone map there and back, chosen by evidence; predictions stay in the unit of the user."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -74,6 +76,16 @@ def test_a_scale_with_a_power_goes_there_and_back():
     near = warped.deviations(warped.outcomes(inner), small)
     assert near == pytest.approx(1e-4 * scale.unit * scale.spread / np.exp(warped.log_slopes(inner)), rel=1e-3)
     assert np.isnan(warped.variances(inner, np.full(len(inner), np.nan))).all()
+
+
+def test_standard_errors_are_warped_with_their_values():
+    """An outcome's variance is the square of what a small error of its value makes of it."""
+    values = np.array([1.0, 5.0, 20.0, 2.0, 7.0, 11.0])
+    scale = dataclasses.replace(scale_of(values, maximize=True), power=1.8)
+    h = 1e-5
+    slopes = (scale.outcomes(values + h) - scale.outcomes(values - h)) / (2 * h)
+
+    assert scale.variances(values, np.full(len(values), 0.3)) == pytest.approx((0.3 * slopes) ** 2, rel=1e-6)
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,13 @@ import sys
 import threading
 import time
 from collections import Counter
+from concurrent.futures import Executor, Future
 
 import pytest
 
 from poolwise.space.parameters import Float, Int
-from poolwise.study.apart import Wish, ask_apart
+from poolwise.study.apart import ask_apart
+from poolwise.study.asking import Wish
 from poolwise.study.definition import Settings
 from poolwise.study.engine import url_of
 from poolwise.study.errors import ConflictError
@@ -211,6 +213,27 @@ def test_a_worker_that_fails_everything_leaves(tmp_path):
 
         assert isinstance(error, RunStopped) and "ZeroDivisionError" in str(error)
         assert {"pending": 2, "told": 0, "failed": 6} == study.counts
+
+
+class Cancelling(Executor):
+    """Cancels every call."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = Future()
+        future.cancel()
+        future.set_running_or_notify_cancel()
+        return future
+
+
+def test_a_call_that_is_cancelled_costs_its_trial(tmp_path):
+    """And not the worker."""
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    with Study(url, space=SPACE, minimize="loss", settings=FILL) as study:
+        work(study, Shift(2), Means(url, lambda x: x, Cancelling()))
+
+        assert ["the call did not come through (the executor cancelled the call)"] * 2 == [
+            trial.reason for trial in study.trials
+        ]
 
 
 def test_an_idle_worker_may_leave(tmp_path):

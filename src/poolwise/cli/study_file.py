@@ -98,7 +98,7 @@ class StudyFile:
                 return self._study(None)
             if not any(study.counts.values()):
                 return self._study(None)
-            self.wanted.check_against(study._definition, self.name)
+            self.wanted.check_against(study.definition, self.name)
             stack.pop_all()
             return study
 

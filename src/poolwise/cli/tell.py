@@ -138,7 +138,7 @@ def _table(study: Study, name: str, options: Options) -> Told:
         planned = plan(there)
         return [Said(entry.number, entry.params, entry.outcome) for entry in planned.entries]
 
-    stored = study._store.tell_all(study._id, decide, replace=options.replace)
+    stored = study.tell_all(decide, replace=options.replace)
     done = Told([], [], [], planned.repeated, planned.empty)
     for entry, trial in zip(planned.entries, stored, strict=True):
         (done.added if entry.number is None else done.failed if entry.failed else done.told).append(trial.number)

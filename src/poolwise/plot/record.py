@@ -98,8 +98,7 @@ class Belief:
 
 def record_of(study: Study) -> Record:
     """The study as it is now."""
-    definition = Definition(study.space, study.objective, study.direction, study.seed, study.settings)  # type: ignore[arg-type]
-    return Record(definition, study.trials)
+    return Record(study.definition, study.trials)
 
 
 def belief_of(study: Study, picture: str) -> Belief:

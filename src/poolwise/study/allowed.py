@@ -105,7 +105,7 @@ class Allowed:
         return self.tried.reaches(U, self.level)
 
     def sample(self, n: int, seed: int) -> Float[np.ndarray, "m d"]:
-        """Points that fill the space; those that are safe first, and only those if there are enough."""
+        """Points that fill the space, only those that are safe: fewer than n where few of those looked at are."""
         more = n if self.tried.success is None else OVERSAMPLE * n
         points = self.space.sample(more, seed, exclude=self.tried.taken)
         return points[self.safe(points)][:n]

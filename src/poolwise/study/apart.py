@@ -9,13 +9,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy.engine import URL
 
 from poolwise.errors import PoolwiseError
 from poolwise.space.errors import SpaceExhausted
+from poolwise.study.asking import Wish
 from poolwise.study.engine import parse_url
 from poolwise.study.errors import ConflictError, StorageError, StorageUnavailable
 from poolwise.study.stops import RunStopped
@@ -28,15 +29,6 @@ QUOTED = 500  # characters of what a process said before it died
 KNOWN: dict[str, type[Exception]] = {
     kind.__name__: kind for kind in (SpaceExhausted, ConflictError, StorageUnavailable, StorageError)
 }
-
-
-@dataclass(frozen=True)
-class Wish:
-    """A pool that is to be asked for."""
-
-    q: int
-    request_id: str
-    lease: float | None
 
 
 def ask_apart(url: str | URL, name: str, wish: Wish, stop: Callable[[], bool]) -> None:

@@ -46,6 +46,15 @@ def watchers(given: Any) -> list[Any]:
     return found
 
 
+def check_progress(given: Any) -> None:
+    """True, false, or a watcher of one's own: a word would be taken for one, and show nothing."""
+    own = not isinstance(given, type) and any(hasattr(given, name) for name in vars(Callback) if name.startswith("on_"))
+    if given is not None and not isinstance(given, bool) and not own:
+        raise InputError(
+            f"progress: expected true, false or an object with methods such as on_tell(study, trial), got {given!r}."
+        )
+
+
 class Callbacks:
     """All watchers of a run, none of which can disturb it."""
 

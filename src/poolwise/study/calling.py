@@ -35,10 +35,15 @@ class Report(NamedTuple):
 
 
 def evaluate(f: Callable[..., Any], params: Mapping[str, Any]) -> Report:
-    """Call the objective; whatever it does, short of ending the process or Ctrl-C, is reported."""
+    """Call the objective; whatever it does, short of ending the process or Ctrl-C, is reported.
+
+    Panics of other languages and a task's end are no `Exception`; left alone they would come back with each run.
+    """
     try:
         return read(f(**params))
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         return Report(reason=explained(error))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -53,11 +54,12 @@ class Settings:
         _option("expired", self.expired, EXPIRED)
         if isinstance(self.beta, bool) or not isinstance(self.beta, int | float) or not 0 < self.beta <= LARGEST:
             raise InputError(f"beta: must be a number above zero, got {self.beta!r}.")
-        if isinstance(self.model_trials, bool) or not isinstance(self.model_trials, int) or self.model_trials < 16:
+        if not _whole(self.model_trials) or self.model_trials < 16:
             raise InputError(f"model_trials: expected a whole number, 16 or more, got {self.model_trials!r}.")
         if not isinstance(self.warp, bool):
             raise InputError(f"warp: expected true or false, got {self.warp!r}.")
         object.__setattr__(self, "beta", float(self.beta))
+        object.__setattr__(self, "model_trials", int(self.model_trials))
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,9 @@ class Definition:
             raise InputError(
                 f"space: the name {clash[0]!r} is taken by a column of the table of trials; give the parameter another."
             )
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**53:
+        if not _whole(self.seed) or not 0 <= self.seed < 2**53:
             raise InputError(f"seed: expected a whole number, 0 or more, got {self.seed!r}.")
+        object.__setattr__(self, "seed", int(self.seed))
 
     def to_json(self) -> str:
         """The text that is stored."""
@@ -120,6 +123,10 @@ class Wanted:
     seed: Number = None
     settings: Settings | None = None
 
+    def __post_init__(self) -> None:
+        given = self.constraints
+        object.__setattr__(self, "constraints", (given,) if isinstance(given, str) else tuple(given))
+
     @property
     def complete(self) -> bool:
         """Whether a study can be made of it; a space without a direction, or two directions, are errors."""
@@ -145,16 +152,12 @@ class Wanted:
         return Definition(self._space(), self.objective, self.direction, seed, self.settings or Settings())
 
     def _space(self) -> Space:
-        constraints = self._constraints()
         if not isinstance(self.space, Space):
             assert self.space is not None
-            return Space(self.space, constraints)
-        if constraints:
+            return Space(self.space, tuple(self.constraints))
+        if self.constraints:
             raise InputError("constraints: give them to the Space itself, or give the space as a dictionary.")
         return self.space
-
-    def _constraints(self) -> tuple[str, ...]:
-        return (self.constraints,) if isinstance(self.constraints, str) else tuple(self.constraints)
 
     def check_against(self, stored: Definition, name: str) -> None:
         """Whatever is said again must be what is stored."""
@@ -162,10 +165,10 @@ class Wanted:
         said: dict[str, Any] = {}
         if self.space is not None:
             said["space"] = self._space().to_dict()
-        elif self._constraints() and set(self._constraints()) != set(stored.space.constraints):
+        elif self.constraints and set(self.constraints) != set(stored.space.constraints):
             raise ConflictError(
                 f"study {name!r}: exists with other constraints: "
-                f"{difference(list(stored.space.constraints), list(self._constraints()))}. "
+                f"{difference(list(stored.space.constraints), list(self.constraints))}. "
                 "Leave it out to go on with the stored ones, or choose another name for a new study."
             )
         if self.objective is not None:
@@ -210,6 +213,10 @@ def check_study_name(name: str) -> str:
 def _name(what: str, name: Any) -> None:
     if not isinstance(name, str) or not name.strip() or len(name) > 128 or name in RESERVED:
         raise InputError(f"{what}: expected a short word such as 'loss', got {name!r}.")
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def _option(name: str, value: Any, options: tuple[str, ...]) -> None:

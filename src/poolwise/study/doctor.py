@@ -173,7 +173,7 @@ def _study(run: Transactions, identity: int, name: str) -> Iterator[Finding]:
     rows = _rows(run, trials, identity)
     problems, outside = _unreadable(run, identity), []
     if sorted(str(row["number"]) for row in rows) != sorted(map(str, range(head["trials"]))):
-        problems.append(f"it should have trials 0 to {head['trials'] - 1}, but has {len(rows)} others")
+        problems.append(_miscounted(head["trials"], len(rows)))
     for row in rows:
         try:
             trial = as_trial(row)
@@ -188,6 +188,10 @@ def _study(run: Transactions, identity: int, name: str) -> Iterator[Finding]:
         yield Finding("warning", subject, f"outside the space ({len(outside)}): {'; '.join(outside[:3])}")
     if not problems:
         yield Finding("ok", subject, f"{len(rows)} trials, numbers and checksums are whole")
+
+
+def _miscounted(stored: int, there: int) -> str:
+    return f"{stored} trials were stored, and {there} are there{', with other numbers' if stored == there else ''}"
 
 
 def _rows(run: Transactions, table: sa.Table, study: int) -> list[Row]:

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import logging
 import math
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sqlalchemy as sa
 
 from poolwise.errors import InputError, PoolwiseError
 from poolwise.space.errors import did_you_mean
 from poolwise.space.parameters import Choice, Fixed, Int, Parameter
 from poolwise.space.scalars import key
-from poolwise.study import statements as sql
 from poolwise.study.arguments import outcome_of
 from poolwise.study.definition import Definition
 from poolwise.study.errors import ConflictError
 from poolwise.study.placing import stored_params
-from poolwise.study.rows import Row, as_trial, encoded, plain
-from poolwise.study.schema import requests, sealed, trials
-from poolwise.study.store import Outcome, Store
+from poolwise.study.rows import plain
+from poolwise.study.store import NO_REASON, Outcome, Said
 from poolwise.study.tables import Sheet, spelled
 from poolwise.study.trial import STATES, Trial
+
+if TYPE_CHECKING:
+    from poolwise.study.study import Study
 
 log = logging.getLogger(__name__)
 
@@ -47,70 +47,41 @@ class Entry:
         """What makes two rows the same, so that a table may be given twice."""
         return _identity(self.params, self.outcome.value, self.outcome.sem)
 
+    def is_of(self, there: Sequence[Trial]) -> bool:
+        """Whether the row is a trial's own."""
+        n = self.number
+        return n is not None and n < len(there) and _identity(there[n].params) == _identity(self.params)
 
-def record(store: Store, study: int, definition: Definition, frame: Any) -> list[Trial]:
+
+def record(study: Study, frame: Any) -> list[Trial]:
     """Store what a table says, in one transaction; the trials of its rows, those that were there already too."""
-    entries = read_rows(definition, frame)
-
-    def work(c: sa.Connection) -> list[Trial]:
-        head = sql.head(c, study, lock=True)
-        there = sql.select(c, trials.c.study == study)
-        done = [trial for trial in there if trial.state != "pending"]
-        known = Counter(_identity(trial.params, trial.value, trial.sem) for trial in done)
-        numbers, fresh, told = list[int | None](), list[Row](), 0
-        now = store._now(c)
-        for entry in entries:
-            if entry.number is not None and entry.number < len(there) and _same(there[entry.number], entry):
-                told += _tell(c, study, entry, now)
-                numbers.append(entry.number)
-            elif known[entry.identity()] > 0:
-                known[entry.identity()] -= 1
-                numbers.append(_number(done, entry))
-            else:
-                request = uuid.uuid4().hex
-                base = {"study": study, "request": request, "params": encoded(entry.params)}
-                fresh.append({**base, **vars(entry.outcome), "asked": now, "finished": now})
-                numbers.append(None)
-        added = sql.append(c, head, fresh)
-        for number, row in zip(added, fresh, strict=True):
-            answer = {"study": study, "request": row["request"], "q": 1, "numbers": encoded([number])}
-            c.execute(requests.insert().values(sealed(answer)))
-        if told or added:
-            sql.touch(c, head, trials=len(added))
-        new = iter(added)
-        return [as_trial(sql.row(c, study, next(new) if n is None else n)) for n in numbers]
-
-    return store._run.write(work)
-
-
-def _tell(c: sa.Connection, study: int, entry: Entry, now: float) -> bool:
-    """Store what became of a trial; whether that is news."""
-    assert entry.number is not None
-    row, outcome = sql.row(c, study, entry.number), entry.outcome
-    if outcome.repeats(row):
-        return False
-    if row["state"] != "pending" and not (row["state"] == "failed" and row["lease"] is not None):
-        problem = sql.contradiction(row, (outcome.state, outcome.value, outcome.sem, outcome.reason))
+    entries = read_rows(study.definition, frame)
+    try:
+        return study.tell_all(lambda there: _said(there, entries))
+    except ConflictError as error:
         raise ConflictError(
-            f"row {entry.row}: {str(problem).partition(';')[0]}; nothing was stored. Tell it by "
-            "tell(..., replace=True), or leave out the column 'number' if it is another experiment."
-        )
-    if row["state"] != "pending":
-        sql.keep(c, row, now)
-    sql.put(c, {**row, **vars(outcome), "finished": now, "lease": None})
-    return True
+            f"{str(error).partition(';')[0]}; nothing was stored. Tell it by tell(..., replace=True), or leave out the "
+            "column 'number' if it is another experiment."
+        ) from None
 
 
-def _identity(params: Mapping[str, Any], value: float | None, sem: float | None) -> Any:
+def _said(there: Sequence[Trial], entries: Sequence[Entry]) -> list[Said]:
+    """Rows with the number of the trial they are; those of finished trials that no other row is, each once."""
+    own = [entry.number if entry.is_of(there) else None for entry in entries]
+    taken = set(own)
+    known: dict[Any, list[int]] = {}
+    for trial in there:
+        if trial.state != "pending" and trial.number not in taken:
+            known.setdefault(_identity(trial.params, trial.value, trial.sem), []).append(trial.number)
+    said = []
+    for number, entry in zip(own, entries, strict=True):
+        same = known.get(entry.identity(), []) if number is None else []
+        said.append(Said(same.pop(0) if same else number, entry.params, entry.outcome, f"row {entry.row}: "))
+    return said
+
+
+def _identity(params: Mapping[str, Any], value: float | None = None, sem: float | None = None) -> Any:
     return tuple((name, key(params[name])) for name in sorted(params)), value, sem
-
-
-def _same(trial: Trial, entry: Entry) -> bool:
-    return _identity(trial.params, None, None) == _identity(entry.params, None, None)
-
-
-def _number(done: Sequence[Trial], entry: Entry) -> int:
-    return next(t.number for t in done if _identity(t.params, t.value, t.sem) == entry.identity())
 
 
 def read_rows(definition: Definition, frame: Any) -> list[Entry]:
@@ -160,6 +131,8 @@ def _cells(frame: Any, columns: Mapping[str, Any]) -> Iterator[tuple[str, dict[s
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return float(value)
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -175,8 +148,12 @@ def _entry(definition: Definition, label: str, cells: Mapping[str, Any]) -> Entr
         raise InputError(
             f"{definition.objective}: has no value; leave the row out, or write 'failed' into the column 'state'."
         )
-    if value is None or state == "failed":
-        outcome = Outcome("failed", reason=plain(reason or "") or "no reason given")
+    if value is not None and state == "failed":
+        raise InputError(
+            f"{definition.objective}: has a value, {value!r}, and the state 'failed'; leave one of them out."
+        )
+    if value is None:
+        outcome = Outcome("failed", reason=plain(reason or "") or NO_REASON)
     else:
         outcome = outcome_of(_number_in(definition.objective, value), _sem(cells.get("sem")))
     given = {name: _param(p, name, cells[name]) for name, p in definition.space.parameters.items() if name in cells}

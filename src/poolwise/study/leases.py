@@ -12,9 +12,10 @@ import sqlalchemy as sa
 
 from poolwise.errors import PoolwiseError
 from poolwise.study import statements as sql
+from poolwise.study.asking import LAPSED
 from poolwise.study.rows import Row, as_trial, checked
 from poolwise.study.schema import revisions, sealed, trials
-from poolwise.study.study import LAPSED, Study
+from poolwise.study.study import Study
 from poolwise.study.trial import Trial
 
 log = logging.getLogger(__name__)
@@ -81,9 +82,9 @@ def look(study: Study) -> Board:
     store, identity = study._store, study._id
 
     def work(c: sa.Connection) -> Board:
-        return _board(c, sql.head(c, identity), _pending(c, identity), store._now(c))
+        return _board(c, sql.head(c, identity), _pending(c, identity), store.now(c))
 
-    return store._run.read(work)
+    return store.run.read(work)
 
 
 def leased(study: Study) -> dict[int, bool]:
@@ -91,10 +92,10 @@ def leased(study: Study) -> dict[int, bool]:
     store, identity = study._store, study._id
 
     def work(c: sa.Connection) -> dict[int, bool]:
-        now = store._now(c)
+        now = store.now(c)
         return {row["number"]: row["lease"] > now for row in _pending(c, identity) if row["lease"] is not None}
 
-    return store._run.read(work)
+    return store.run.read(work)
 
 
 def take(study: Study, lease: float, most: int) -> Trial | None:
@@ -107,7 +108,7 @@ def take(study: Study, lease: float, most: int) -> Trial | None:
     lapses_allowed = MOST_LAPSES if study.settings.expired == "ask" else 1
 
     def work(c: sa.Connection) -> Trial | None:
-        head, now = sql.head(c, identity, lock=True), store._now(c)
+        head, now = sql.head(c, identity, lock=True), store.now(c)
         pending = _pending(c, identity)
         board, taken, lost = _board(c, head, pending, now), None, 0
         for row in [row for row in pending if _is_free(row, now)]:
@@ -128,7 +129,7 @@ def take(study: Study, lease: float, most: int) -> Trial | None:
             sql.touch(c, head)
         return None if taken is None else as_trial(taken)
 
-    return store._run.write(work)
+    return store.run.write(work)
 
 
 def give_back(study: Study, number: int) -> None:
@@ -141,7 +142,7 @@ def give_back(study: Study, number: int) -> None:
         if row["state"] == "pending":
             sql.put(c, {**row, "lease": None if waiting_lease(study) is None else row["asked"]})
 
-    store._run.write(work)
+    store.run.write(work)
 
 
 def _pending(c: sa.Connection, study: int) -> list[Row]:

@@ -147,16 +147,15 @@ def choose(
     return _different(np.concatenate([pool[sure], doubtful[:bold], found(tried.sure), doubtful[bold:]]))[:q]
 
 
-def best_mean(definition: Definition, trials: Sequence[Trial]) -> dict[str, Any] | None:
-    """The feasible experiment with the best posterior mean, among told ones and the best that can be found."""
+def best_mean(definition: Definition, trials: Sequence[Trial], barred: Tried) -> dict[str, Any]:
+    """The feasible experiment with the best posterior mean, among told ones and the best that is not barred."""
     model = learn(definition, trials)
     assert model is not None
-    space = definition.space
-    found = propose(
-        turnable(model.posterior), SimpleRegret(), 1, domain=space, seed=definition.seed, replicate=True
-    ).pool
-    _, told = place(space, model.trials)
-    candidates = np.concatenate([space.snap(found), told[space.feasible(told)]])
+    space, posterior = definition.space, turnable(model.posterior)
+    allowed = Allowed(space, barred, barred.sure)
+    found = propose(posterior, SimpleRegret(), 1, domain=allowed, seed=definition.seed, replicate=True).pool
+    found, (_, told) = space.snap(found), place(space, model.trials)
+    candidates = np.concatenate([found[allowed.feasible(found)], told[space.feasible(told)]])
     means = np.asarray(model.posterior(candidates).mean)
     return space.decode(candidates[int(np.argmax(means))])
 

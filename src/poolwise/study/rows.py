@@ -10,6 +10,7 @@ from typing import Any, NoReturn, cast
 
 import sqlalchemy as sa
 
+from poolwise.errors import InputError
 from poolwise.study import schema
 from poolwise.study.errors import StorageError
 from poolwise.study.trial import STATES, Revision, State, Trial
@@ -22,7 +23,13 @@ Row = dict[str, Any]
 
 def encoded(content: Any) -> str:
     """JSON without spaces; NaN and infinity are no JSON."""
-    return json.dumps(content, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    if len(text) > LONGEST:
+        raise InputError(
+            f"space, q: what is to be stored has {len(text)} characters, and at most {LONGEST} are read again; "
+            "give shorter choices and names, or smaller pools."
+        )
+    return text
 
 
 def decoded(text: str, where: str) -> Any:

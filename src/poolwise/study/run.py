@@ -7,6 +7,7 @@ import logging
 import multiprocessing
 import numbers
 import time
+import uuid
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -16,7 +17,8 @@ from typing import Any
 from poolwise.errors import InputError
 from poolwise.space.errors import SpaceExhausted
 from poolwise.study.arguments import pool_size, seconds
-from poolwise.study.callbacks import Callbacks
+from poolwise.study.asking import Limit, Wish, ask
+from poolwise.study.callbacks import Callbacks, check_progress
 from poolwise.study.calling import Report
 from poolwise.study.choosing import adapted, kind_of, make_workers
 from poolwise.study.interrupt import LONGEST_WAIT, Inbox, Interrupt
@@ -25,7 +27,7 @@ from poolwise.study.stops import RunInterrupted, RunStopped
 from poolwise.study.study import Study
 from poolwise.study.telling import Teller
 from poolwise.study.trial import Trial
-from poolwise.study.workers import Objective, Workers
+from poolwise.study.workers import Objective, Workers, trouble
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +49,7 @@ def run_study(  # noqa: PLR0913
     trials: Any,
     q: Any,
     executor: Any,
-    asynchronous: bool,
+    asynchronous: Any,
     timeout: Any,
     lease: Any,
     progress: Any,
@@ -61,6 +63,9 @@ def run_study(  # noqa: PLR0913
         )
     if isinstance(trials, bool) or not isinstance(trials, numbers.Integral) or int(trials) < 0:
         raise InputError(f"trials: expected a whole number, the total of finished trials to reach, got {trials!r}.")
+    if not isinstance(asynchronous, bool):
+        raise InputError(f"asynchronous: expected True or False, got {asynchronous!r}.")
+    check_progress(progress)
     _check_call(f, study.space.names)
     times = [
         None if value is None else seconds(name, value) for name, value in (("timeout", timeout), ("lease", lease))
@@ -78,6 +83,8 @@ def run_study(  # noqa: PLR0913
 
 def _check_call(f: Objective, names: Iterable[str]) -> None:
     """A function that does not take the study's parameters would fail every trial; say so before the first."""
+    if any(map(inspect.iscoroutinefunction, (f, getattr(f, "__call__", None)))):  # noqa: B004
+        raise InputError("f: is `async def`; give a function that runs it, such as lambda **p: asyncio.run(f(**p)).")
     try:
         signature = inspect.signature(f)
     except (TypeError, ValueError):
@@ -174,16 +181,18 @@ class Run:
         if size <= 0 or (self._exhausted and len(others) == self._held):
             self._held = 0 if wanted + self._held <= 0 else self._held
             return
+        limit = Limit(self._plan.trials, frozenset(self._mine))
         try:
-            pool = self._study.ask(size, lease=self._plan.lease)
+            pool = ask(self._study, Wish(size, uuid.uuid4().hex, self._plan.lease, limit))
         except SpaceExhausted as error:
             log.warning("run: ends before %d trials: %s", self._plan.trials, error)
             self._exhausted = True
             return
-        fresh = [trial for trial in pool if trial.number not in self._mine]
-        self._waiting.extend(fresh)
-        self._mine.update(trial.number for trial in fresh)
-        self._callbacks.on_ask(fresh)
+        if not pool:  # others have asked meanwhile, or leases have run out: what is left is counted again
+            return self._ask()
+        self._waiting.extend(pool)
+        self._mine.update(trial.number for trial in pool)
+        self._callbacks.on_ask(pool)
 
     def _settle(self, patience: float) -> None:
         for future in self._inbox.wait(patience):
@@ -208,8 +217,7 @@ class Run:
             return None  # on a terminal Ctrl-C goes to an engine's workers as well: it is not the trial's fault
         if report is not None:
             return report
-        error = None if future.cancelled() else future.exception()
-        words = "the executor cancelled the call" if error is None else f"{type(error).__name__}: {error}"
+        words = trouble(future)
         if trial.number in self._repeated:
             return Report(reason=f"the call did not come through, twice ({words})")
         log.warning("run: trial %d is run again, because its call did not come through (%s)", trial.number, words)

@@ -91,9 +91,10 @@ def put(c: sa.Connection, row: Row) -> None:
 
 
 def touch(c: sa.Connection, head: Row, *, trials: int = 0, pools: int = 0) -> None:
-    """Count a change of the data."""
+    """Count a change of the data, in the head as well."""
     grown = {"version": head["version"] + 1, "trials": head["trials"] + trials, "pools": head["pools"] + pools}
-    c.execute(studies.update().where(studies.c.id == head["id"]).values(sealed({**head, **grown})))
+    head.update(sealed({**head, **grown}))
+    c.execute(studies.update().where(studies.c.id == head["id"]).values(head))
 
 
 def keep(c: sa.Connection, row: Row, now: float) -> None:
@@ -104,7 +105,7 @@ def keep(c: sa.Connection, row: Row, now: float) -> None:
     c.execute(revisions.insert().values(sealed({**old, "revision": count, "replaced": now})))
 
 
-def contradiction(row: Row, said: tuple[str, float | None, float | None, str | None]) -> ConflictError:
+def contradiction(row: Row, said: tuple[str, float | None, float | None, str | None], where: str) -> ConflictError:
     """The error that a trial says one thing and is told another."""
 
     def words(state: str, value: float | None, sem: float | None, reason: str | None) -> str:
@@ -114,6 +115,6 @@ def contradiction(row: Row, said: tuple[str, float | None, float | None, str | N
     before = words(row["state"], row["value"], row["sem"], row["reason"])
     now = words(*said)
     return ConflictError(
-        f"trial {row['number']}: the store has {before}, and now it is told {now}; "
+        f"{where}trial {row['number']}: the store has {before}, and now it is told {now}; "
         "give replace=True if the new one is right (the old one is kept in its history)."
     )

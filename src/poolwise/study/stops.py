@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from poolwise.errors import PoolwiseError
 
@@ -17,6 +17,10 @@ class RunStopped(PoolwiseError, RuntimeError):
     """
 
     study: Study | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without the study, which stays in its process."""
+        return type(self), self.args
 
 
 class RunInterrupted(KeyboardInterrupt):

@@ -6,12 +6,12 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import sqlalchemy as sa
 
 from poolwise.study import rows
 from poolwise.study import statements as sql
+from poolwise.study.asking import Params, Request, Snapshot
 from poolwise.study.engine import parse_url, shown
 from poolwise.study.errors import StudyNotFound
 from poolwise.study.migration import bring_up, prepare, stored_version
@@ -20,38 +20,7 @@ from poolwise.study.schema import requests, revisions, sealed, studies, trials
 from poolwise.study.transactions import Transactions
 from poolwise.study.trial import Revision, State, Trial
 
-Params = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """All trials of a study at one version of its data, and the time by the store's clock."""
-
-    version: int
-    trials: list[Trial]
-    now: float
-
-    def expired(self, most: int) -> list[Trial]:
-        """Pending trials whose lease has run out, oldest first."""
-        late = [t for t in self.trials if t.state == "pending" and t.lease and t.lease.timestamp() <= self.now]
-        return late[:most]
-
-
-@dataclass(frozen=True)
-class Request:
-    """An ask, ready to be stored: trials handed out again, and new ones."""
-
-    id: str
-    q: int
-    again: Sequence[int]
-    new: Sequence[Params]
-    lease: float | None
-    seen: Snapshot
-    strict: bool  # whether any change since `seen` makes it stale, or only an equal point
-
-    def stands_on(self, others: set[str]) -> bool:
-        """Whether a new point equals one of others."""
-        return any(encoded(params) in others for params in self.new)
+NO_REASON = "no reason given"
 
 
 @dataclass(frozen=True)
@@ -69,14 +38,19 @@ class Outcome:
             return self.state == row["state"]
         return self.value == row["value"] and self.sem in (None, row["sem"])
 
+    def differs(self, row: Row) -> bool:
+        """Whether the row says anything else, be it a reason or a standard error."""
+        return self.reason != NO_REASON and any(row[key] != said for key, said in vars(self).items())
+
 
 @dataclass(frozen=True)
 class Said:
-    """What became of the trial of that number, or of one that was not asked for."""
+    """What became of the trial of that number, or of one that was not asked for; `where` it was said is for errors."""
 
     number: int | None
     params: Params
     outcome: Outcome
+    where: str = ""
 
 
 class Store:
@@ -86,12 +60,12 @@ class Store:
         self, url: str | sa.URL | None = None, *, patience: float = 60.0, clock: Callable[[], float] | None = None
     ) -> None:
         self.url = parse_url(url)
-        self._run = Transactions(self.url, patience)
-        self._clock = clock or (time.time if self._run.sqlite else None)
+        self.run = Transactions(self.url, patience)
+        self._clock = clock or (time.time if self.run.sqlite else None)
         try:
-            prepare(self._run)
+            prepare(self.run)
         except BaseException:
-            self._run.close()
+            self.run.close()
             raise
 
     def __repr__(self) -> str:
@@ -99,11 +73,11 @@ class Store:
 
     def close(self) -> None:
         """Let go of the database's connections."""
-        self._run.close()
+        self.run.close()
 
     def names(self) -> list[str]:
         """The studies that are there."""
-        return self._run.read(lambda c: sql.names(c) if stored_version(c) is not None else [])
+        return self.run.read(lambda c: sql.names(c) if stored_version(c) is not None else [])
 
     def create(self, name: str, definition: str) -> Row:
         """The study of that name; a new one with this definition where there is none."""
@@ -112,12 +86,12 @@ class Store:
             bring_up(c, self.url)
             if (row := sql.find(c, name)) is not None:
                 return row
-            fresh = {"id": sql.unused(c), "name": name, "definition": definition, "created": self._now(c)}
+            fresh = {"id": sql.unused(c), "name": name, "definition": definition, "created": self.now(c)}
             row = sealed({**fresh, "version": 0, "trials": 0, "pools": 0})
             c.execute(studies.insert().values(row))
             return row
 
-        return self._found(name) or self._run.write(work)
+        return self._found(name) or self.run.write(work)
 
     def redefine(self, name: str, definition: str) -> Row:
         """The study of that name, with this definition unless it has trials; for who has it open with another, gone."""
@@ -133,7 +107,7 @@ class Store:
             c.execute(studies.update().where(studies.c.id == row["id"]).values(fresh))
             return fresh
 
-        return self._run.write(work)
+        return self.run.write(work)
 
     def load(self, name: str) -> Row:
         """The study of that name."""
@@ -153,80 +127,86 @@ class Store:
             found = sql.select(c, trials.c.study == study)
             if [t.number for t in found] != list(range(head["trials"])):
                 raise damaged(f"study {head['name']!r}", f"should have {head['trials']} trials, but not all are there")
-            return Snapshot(head["version"], found, self._now(c))
+            return Snapshot(head["version"], found, self.now(c))
 
-        return self._run.read(work)
+        return self.run.read(work)
 
     def trial(self, study: int, number: int) -> Trial:
         """One trial."""
-        return self._run.read(lambda c: as_trial(sql.row(c, study, number)))
+        return self.run.read(lambda c: as_trial(sql.row(c, study, number)))
 
     def pending(self, study: int) -> list[Trial]:
         """The trials that have been asked for and not told."""
-        return self._run.read(lambda c: sql.select(c, (trials.c.study == study) & (trials.c.state == "pending")))
+        return self.run.read(lambda c: sql.select(c, (trials.c.study == study) & (trials.c.state == "pending")))
 
     def best(self, study: int, *, highest: bool) -> Trial | None:
         """The told trial with the best value, the earliest of equals."""
         order = trials.c.value.desc() if highest else trials.c.value.asc()
         told = sa.select(trials).where(trials.c.study == study, trials.c.state == "told")
-        found = self._run.read(lambda c: c.execute(told.order_by(order, trials.c.number).limit(1)).mappings().first())
+        found = self.run.read(lambda c: c.execute(told.order_by(order, trials.c.number).limit(1)).mappings().first())
         return None if found is None else as_trial(found)
 
     def counts(self, study: int) -> dict[str, int]:
         """How many trials are in each state."""
         query = sa.select(trials.c.state, sa.func.count()).where(trials.c.study == study).group_by(trials.c.state)
-        return {str(state): int(n) for state, n in self._run.read(lambda c: list(c.execute(query)))}
+        return {str(state): int(n) for state, n in self.run.read(lambda c: list(c.execute(query)))}
 
     def history(self, study: int, number: int) -> list[Revision]:
         """What a trial said before, oldest first."""
         query = sa.select(revisions).where(revisions.c.study == study, revisions.c.number == number)
-        found = self._run.read(lambda c: list(c.execute(query.order_by(revisions.c.revision)).mappings()))
+        found = self.run.read(lambda c: list(c.execute(query.order_by(revisions.c.revision)).mappings()))
         return [as_revision(row) for row in found]
 
     def answered(self, study: int, request: str, q: int) -> list[Trial] | None:
         """The pool that a request was answered with, or None."""
-        return self._run.read(lambda c: sql.answer(c, study, request, q))
+        return self.run.read(lambda c: sql.answer(c, study, request, q))
 
     def asked(self, study: int, request: str) -> int | None:
         """The q that a request was answered with, or None."""
-        found = self._run.read(lambda c: sql.request(c, study, request))
+        found = self.run.read(lambda c: sql.request(c, study, request))
         return None if found is None else int(found["q"])
 
     def ask(self, study: int, request: Request) -> list[Trial] | None:
         """Store a pool, whole; None where the data have changed since it was made."""
 
         def work(c: sa.Connection) -> list[Trial] | None:
-            head = sql.head(c, study, lock=True)
-            if (known := sql.answer(c, study, request.id, request.q)) is not None:
+            head, wish = sql.head(c, study, lock=True), request.wish
+            if (known := sql.answer(c, study, wish.request_id, wish.q)) is not None:
                 return known
-            if head["version"] != request.seen.version and (
-                request.strict or request.stands_on(sql.since(c, study, len(request.seen.trials)))
-            ):
+            if head["version"] != request.seen.version and (request.strict or self._wrong(c, study, request)):
                 return None
-            now = self._now(c)
-            lease = None if request.lease is None else now + request.lease
+            now = self.now(c)
+            lease = None if wish.lease is None else now + wish.lease
             again = [sql.row(c, study, number) for number in request.again]
             if any(row["state"] != "pending" or row["lease"] is None or row["lease"] > now for row in again):
                 return None
             for row in again:
                 sql.put(c, {**row, "lease": lease})
-            fresh = {"study": study, "request": request.id, "pool": head["pools"], "asked": now, "lease": lease}
+            fresh = {"study": study, "request": wish.request_id, "pool": head["pools"], "asked": now, "lease": lease}
             numbers = sql.append(c, head, [{**fresh, "state": "pending", "params": encoded(p)} for p in request.new])
             every = [*request.again, *numbers]
-            answer = {"study": study, "request": request.id, "q": request.q, "numbers": encoded(every)}
+            answer = {"study": study, "request": wish.request_id, "q": wish.q, "numbers": encoded(every)}
             c.execute(requests.insert().values(sealed(answer)))
             sql.touch(c, head, trials=len(numbers), pools=1)
             return [as_trial(sql.row(c, study, number)) for number in every]
 
-        return self._run.write(work)
+        return self.run.write(work)
+
+    def _wrong(self, c: sa.Connection, study: int, request: Request) -> bool:
+        """Whether others have one of the points by now, or leave no room within the limit."""
+        if request.stands_on(sql.since(c, study, len(request.seen.trials))):
+            return True
+        return request.wish.limit is not None and not request.fits(sql.select(c, trials.c.study == study))
 
     def add(self, study: int, request: str, params: Params, outcome: Outcome) -> Trial:
         """Store a trial that was not asked for; once, however often the request is repeated."""
-        return self._run.write(lambda c: self._add(c, study, request, params, outcome))
+        said = Said(None, params, outcome)
+        return self.run.write(lambda c: self._add(c, sql.head(c, study, lock=True), request, said))
 
     def finish(self, study: int, number: int, outcome: Outcome, *, replace: bool = False) -> Trial:
         """Store what became of a trial; what it said before, if it is replaced, is kept as a revision."""
-        return self._run.write(lambda c: self._finish(c, study, number, outcome, replace))
+        said = Said(number, {}, outcome)
+        return self.run.write(lambda c: self._finish(c, sql.head(c, study, lock=True), said, replace))
 
     def tell_all(
         self, study: int, decide: Callable[[list[Trial]], Sequence[Said]], *, replace: bool = False
@@ -234,37 +214,37 @@ class Store:
         """Store all that is decided on in view of the trials that are there, or nothing."""
 
         def work(c: sa.Connection) -> list[Trial]:
-            sql.head(c, study, lock=True)
+            head = sql.head(c, study, lock=True)
             return [
-                self._add(c, study, uuid.uuid4().hex, said.params, said.outcome)
+                self._add(c, head, uuid.uuid4().hex, said)
                 if said.number is None
-                else self._finish(c, study, said.number, said.outcome, replace)
+                else self._finish(c, head, said, replace)
                 for said in decide(sql.select(c, trials.c.study == study))
             ]
 
-        return self._run.write(work)
+        return self.run.write(work)
 
-    def _add(self, c: sa.Connection, study: int, request: str, params: Params, outcome: Outcome) -> Trial:
-        head = sql.head(c, study, lock=True)
+    def _add(self, c: sa.Connection, head: Row, request: str, said: Said) -> Trial:
+        study = head["id"]
         if (known := sql.answer(c, study, request, 1)) is not None:
             return known[0]
-        now = self._now(c)
-        row = {"study": study, "request": request, "params": encoded(params), "asked": now, "finished": now}
-        [number] = sql.append(c, head, [{**row, **vars(outcome)}])
+        now = self.now(c)
+        row = {"study": study, "request": request, "params": encoded(said.params), "asked": now, "finished": now}
+        [number] = sql.append(c, head, [{**row, **vars(said.outcome)}])
         answer = {"study": study, "request": request, "q": 1, "numbers": encoded([number])}
         c.execute(requests.insert().values(sealed(answer)))
         sql.touch(c, head, trials=1)
         return as_trial(sql.row(c, study, number))
 
-    def _finish(self, c: sa.Connection, study: int, number: int, outcome: Outcome, replace: bool) -> Trial:
-        head = sql.head(c, study, lock=True)
-        row = sql.row(c, study, number)
+    def _finish(self, c: sa.Connection, head: Row, said: Said, replace: bool) -> Trial:
+        assert said.number is not None
+        row, outcome = sql.row(c, head["id"], said.number), said.outcome
         lapsed = row["state"] == "failed" and row["lease"] is not None
-        if outcome.repeats(row):
+        if outcome.repeats(row) and not ((lapsed or replace) and outcome.differs(row)):
             return as_trial(row)
         if row["state"] != "pending" and not lapsed and not replace:
-            raise sql.contradiction(row, (outcome.state, outcome.value, outcome.sem, outcome.reason))
-        now = self._now(c)
+            raise sql.contradiction(row, (outcome.state, outcome.value, outcome.sem, outcome.reason), said.where)
+        now = self.now(c)
         if row["state"] != "pending":
             sql.keep(c, row, now)
         ended = {**row, **vars(outcome), "finished": now, "lease": None}
@@ -276,7 +256,7 @@ class Store:
         """Fail the pending trials whose lease has run out; each still takes a late tell, as its lease is kept."""
 
         def work(c: sa.Connection) -> int:
-            head, now = sql.head(c, study, lock=True), self._now(c)
+            head, now = sql.head(c, study, lock=True), self.now(c)
             late = (trials.c.study == study) & (trials.c.state == "pending") & (trials.c.lease <= now)
             found = [checked(row, trials) for row in c.execute(sa.select(trials).where(late)).mappings()]
             for row in found:
@@ -285,7 +265,7 @@ class Store:
                 sql.touch(c, head)
             return len(found)
 
-        return self._run.write(work)
+        return self.run.write(work)
 
     def renew(self, study: int, number: int, lease: float) -> Trial:
         """A pending trial's lease, counted from now; other trials are left as they are."""
@@ -294,16 +274,16 @@ class Store:
             sql.head(c, study, lock=True)
             row = sql.row(c, study, number)
             if row["state"] == "pending":
-                row = sealed({**row, "lease": self._now(c) + lease})
+                row = sealed({**row, "lease": self.now(c) + lease})
                 sql.put(c, row)
             return as_trial(row)
 
-        return self._run.write(work)
+        return self.run.write(work)
 
     def _found(self, name: str) -> Row | None:
-        return self._run.read(lambda c: sql.find(c, name) if stored_version(c) is not None else None)
+        return self.run.read(lambda c: sql.find(c, name) if stored_version(c) is not None else None)
 
-    def _now(self, c: sa.Connection) -> float:
+    def now(self, c: sa.Connection) -> float:
         """The store's clock: this host's for SQLite, the server's for PostgreSQL."""
         if self._clock is not None:
             return float(self._clock())

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import importlib
 import logging
-import random
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from sqlalchemy.engine import URL
 
 from poolwise.errors import InputError
-from poolwise.space.errors import SpaceExhausted
 from poolwise.space.space import Space
 from poolwise.study.arguments import Number, number_of, outcome_of, pool_size, request_name, seconds
+from poolwise.study.asking import Params, Wish, ask
 from poolwise.study.callbacks import watchers
-from poolwise.study.definition import Definition, Settings, Wanted, check_study_name
+from poolwise.study.definition import Definition, Flag, Settings, Wanted, check_study_name
 from poolwise.study.engine import is_missing, shown
 from poolwise.study.errors import ConflictError, StudyNotFound
 from poolwise.study.handles import Closed, Plots
 from poolwise.study.placing import nearest, stored_params
 from poolwise.study.rows import Row, plain
 from poolwise.study.stops import RunStopped
-from poolwise.study.store import Outcome, Params, Request, Snapshot, Store
+from poolwise.study.store import NO_REASON, Outcome, Said, Store
 from poolwise.study.trial import Pool, Revision, Trial, columns, to_frame
 
 if TYPE_CHECKING:
@@ -33,9 +32,6 @@ if TYPE_CHECKING:
     from poolwise.study.model import Model
 
 log = logging.getLogger(__name__)
-
-RETRIES = 2  # how often a pool is chosen anew because the data changed; after that only an equal point is a reason
-LAPSED = "the lease ran out before the trial was told"
 
 
 class Study:
@@ -77,8 +73,8 @@ class Study:
         self._store = Store(url, patience=seconds("patience", patience))
         try:
             row = self._store.load(name) if fresh is None else self._opened(fresh, wanted)
-            self._definition = Definition.from_json(row["definition"], name)
-            wanted.check_against(self._definition, name)
+            self.definition = Definition.from_json(row["definition"], name)
+            wanted.check_against(self.definition, name)
         except BaseException:
             self._store.close()
             raise
@@ -88,27 +84,27 @@ class Study:
     @property
     def space(self) -> Space:
         """What may be varied."""
-        return self._definition.space
+        return self.definition.space
 
     @property
     def objective(self) -> str:
         """The name of what is measured."""
-        return self._definition.objective
+        return self.definition.objective
 
     @property
     def direction(self) -> str:
         """`"minimize"` or `"maximize"`."""
-        return self._definition.direction
+        return self.definition.direction
 
     @property
     def seed(self) -> int:
         """What all randomness of the study comes from, with the number of trials."""
-        return self._definition.seed
+        return self.definition.seed
 
     @property
     def settings(self) -> Settings:
         """How pools are chosen."""
-        return self._definition.settings
+        return self.definition.settings
 
     @property
     def url(self) -> str:
@@ -126,18 +122,7 @@ class Study:
         span = None if lease is None else seconds("lease", lease)
         if request_id is not None and (known := self._store.answered(self._id, request, q)) is not None:
             return Pool(known, self.objective, request)
-        attempt = 0
-        while True:
-            seen = self._snapshot()
-            again = [trial.number for trial in seen.expired(q)]
-            salt = random.getrandbits(32) if attempt >= RETRIES else 0
-            new = self._suggest(seen, q - len(again), salt, needed=not again)
-            strict = attempt < RETRIES
-            pool = self._store.ask(self._id, Request(request, q, again, new, span, seen, strict))
-            if pool is not None:
-                return Pool(pool, self.objective, request)
-            attempt += 1
-            log.info("study %s: the data changed while a pool was chosen; choosing again", self.name)
+        return ask(self, Wish(q, request, span))
 
     def answered(self, request_id: str) -> int | None:
         """How many trials a request was answered for; None where it was not."""
@@ -154,7 +139,7 @@ class Study:
 
     def fail(self, trial: Trial | Number, reason: str = "", *, replace: bool = False) -> Trial:
         """Store that a trial has no value, and why; its neighbourhood is avoided from then on."""
-        outcome = Outcome("failed", reason=plain(reason) or "no reason given")
+        outcome = Outcome("failed", reason=plain(reason) or NO_REASON)
         return self._store.finish(self._id, self._own(trial), outcome, replace=replace)
 
     def add(self, params: Mapping[str, Any], value: Number, sem: Number = None) -> Trial:
@@ -173,6 +158,10 @@ class Study:
                 "but not modelled" if far else "and modelled at the nearest point of the space",
             )
         return self._store.add(self._id, uuid.uuid4().hex, kept, outcome_of(value, sem))
+
+    def tell_all(self, decide: Callable[[list[Trial]], Sequence[Said]], *, replace: bool = False) -> list[Trial]:
+        """Store all that is decided on in view of the trials that are there, in one transaction, or nothing."""
+        return self._store.tell_all(self._id, decide, replace=replace)
 
     def renew(self, trial: Trial | Number, lease: Number) -> Trial:
         """Give a pending trial that many seconds from now; a worker that is still busy calls it now and then."""
@@ -216,7 +205,7 @@ class Study:
         A row with a trial's number and parameters tells that trial; others are added as earlier data. What is stored
         already changes nothing. `docs/pandas.md` tells more.
         """
-        return importlib.import_module("poolwise.study.frames").record(self._store, self._id, self._definition, frame)
+        return importlib.import_module("poolwise.study.frames").record(self, frame)
 
     @property
     def columns(self) -> list[str]:
@@ -227,13 +216,13 @@ class Study:
         """What the told trials say about the whole space; None while there are too few."""
         from poolwise.study.model import learn
 
-        return learn(self._definition, self.trials)
+        return learn(self.definition, self.trials)
 
     def recommend(self) -> Params | None:
         """The parameters whose expected value is best, told before or not; None before the first told trial."""
         from poolwise.study.suggest import recommend
 
-        return recommend(self._definition, self.trials)
+        return recommend(self.definition, self.trials)
 
     def run(  # noqa: PLR0913
         self,
@@ -242,7 +231,7 @@ class Study:
         trials: Number,
         q: Number = 1,
         executor: Any = None,
-        asynchronous: bool = False,
+        asynchronous: Flag = False,
         timeout: Number = None,
         lease: Number = None,
         progress: Any = None,
@@ -280,6 +269,11 @@ class Study:
     ) -> None:
         self.close()
 
+    def __reduce__(self) -> NoReturn:
+        memory = self.url == "sqlite://"
+        where = "it is in memory, and so in this process only" if memory else "open it there by its address"
+        raise TypeError(f"{self!r} cannot be sent to another process or copied: {where}.")
+
     def __repr__(self) -> str:
         return f"Study({self.url!r}, name={self.name!r}, {self.direction}={self.objective!r})"
 
@@ -300,25 +294,6 @@ class Study:
         if isinstance(trial, Trial) and self.trial(number).params != trial.params:
             raise ConflictError(
                 f"trial {number}: its parameters are not those of trial {number} of study {self.name!r}; "
-                "it belongs to another study."
+                "it belongs to another study, or its params were changed since it was asked for."
             )
         return number
-
-    def _snapshot(self) -> Snapshot:
-        seen = self._store.snapshot(self._id)
-        if self.settings.expired == "fail" and seen.expired(1):
-            self._store.lapse(self._id, LAPSED)
-            seen = self._store.snapshot(self._id)
-        return seen
-
-    def _suggest(self, seen: Snapshot, q: int, salt: int, *, needed: bool) -> list[Params]:
-        if q == 0:
-            return []
-        from poolwise.study.suggest import suggest
-
-        try:
-            return suggest(self._definition, seen.trials, q, salt)
-        except SpaceExhausted:
-            if needed:
-                raise
-            return []

@@ -5,6 +5,7 @@ It never raises because of what was told: where the model cannot be used the poo
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -46,12 +47,15 @@ def suggest(definition: Definition, trials: Sequence[Trial], q: int, salt: int =
 
 
 def recommend(definition: Definition, trials: Sequence[Trial]) -> dict[str, Any] | None:
-    """The experiment with the best expected value; before there is a model, the best that was told."""
+    """The experiment with the best expected value, a told one or one that is all but sure to succeed.
+
+    Before there is a model, the best that was told.
+    """
     if ready(definition, trials):
         from poolwise.study.model import best_mean
 
         try:
-            return best_mean(definition, trials)
+            return best_mean(definition, trials, known_to_fail(definition, trials))
         except Exception as error:  # a model that cannot be used is no reason to have no answer
             log.warning("study: no recommendation by the model (%s: %s)", type(error).__name__, error)
     told = [trial for trial in trials if trial.value is not None]
@@ -74,6 +78,15 @@ def tried_points(definition: Definition, trials: Sequence[Trial]) -> Tried:
     except (np.linalg.LinAlgError, SpaceError) as error:
         log.warning("study: failures are not avoided (%s: %s)", type(error).__name__, error)
         return Tried(U)
+
+
+def known_to_fail(definition: Definition, trials: Sequence[Trial]) -> Tried:
+    """The points that failed and have no value, and what all trials say about success."""
+    told, failed = (
+        place(definition.space, [trial for trial in trials if trial.state == state])[1] for state in ("told", "failed")
+    )
+    without_value = Allowed(definition.space, Tried(told)).fresh(failed)
+    return dataclasses.replace(tried_points(definition, trials), taken=failed[without_value])
 
 
 def folded_seed(seed: int, count: int, salt: int = 0) -> int:

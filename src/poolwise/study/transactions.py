@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import URL
 
-from poolwise.study.engine import in_memory, make_engine, scrubbed, shown
+from poolwise.study.engine import in_memory, make_engine, path_of, scrubbed, shown
 from poolwise.study.errors import StorageError, StorageUnavailable
 
 log = logging.getLogger(__name__)
@@ -53,6 +53,8 @@ class Transactions:
         self._process = os.getpid()
         weakref.finalize(self, _let_go, self.engine, self._process).atexit = False
         self._lock = threading.RLock() if in_memory(url) else None  # one connection, one thread at a time
+        self._path = path_of(url).absolute() if self.sqlite and self._lock is None else None
+        self._file: tuple[int, int] | None = None
 
     def __repr__(self) -> str:
         return f"Transactions({shown(self.url)!r})"
@@ -70,6 +72,8 @@ class Transactions:
 
     def _run(self, work: Callable[[sa.Connection], T], *, reader: bool) -> T:
         if os.getpid() != self._process:  # a forked child must not use its parent's connections
+            if self._lock is not None:
+                raise StorageError("A study in memory is in the process that made it, and not in those forked from it.")
             self.engine.dispose(close=False)
             self._process = os.getpid()
         until, wait = time.monotonic() + self.patience, FIRST_WAIT
@@ -96,10 +100,34 @@ class Transactions:
         if reader and not self.sqlite:
             options["isolation_level"] = "REPEATABLE READ"
         if self._lock is None:
+            self._check_file(reader)
             with self.engine.connect().execution_options(**options) as connection, connection.begin():
-                return work(connection)
+                found = work(connection)
+            self._file = self._file or self._identity()  # not earlier: opening may give a file another identity
+            self._check_file(reader)
+            return found
         with self._lock, self.engine.connect().execution_options(**options) as connection, connection.begin():
             return work(connection)
+
+    def _check_file(self, reader: bool) -> None:
+        """An error where a writer's file is no longer there: SQLite itself does not notice."""
+        if reader or self._file is None or (found := self._identity()) == self._file:
+            return
+        what = "was removed" if found is None else "was replaced by another file"
+        raise StorageError(
+            f"{shown(self.url)}: the file {what} while the study was open, and nothing more is stored. What was told "
+            "before can be read as long as this process lives: save study.to_frame()."
+        )
+
+    def _identity(self) -> tuple[int, int] | None:
+        """What the file stays when others take its name; None where there is none."""
+        try:
+            status = None if self._path is None else self._path.stat()
+        except FileNotFoundError:
+            return None
+        except OSError:  # it cannot be told; the database itself will say
+            return self._file
+        return None if status is None else (status.st_dev, status.st_ino)
 
     def _words(self, error: sa.exc.SQLAlchemyError) -> str:
         return scrubbed(" ".join(str(getattr(error, "orig", error)).split()), self.url)

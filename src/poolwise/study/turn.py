@@ -21,7 +21,7 @@ from poolwise.study.study import Study
 @contextlib.contextmanager
 def turn(study: Study) -> Iterator[bool]:
     """Whether it is this process's turn, until the end of the block or of the process."""
-    run = study._store._run
+    run = study._store.run
     if not run.sqlite:
         with _advisory(run.engine, f"{study.url} {study.name}") as mine:
             yield mine

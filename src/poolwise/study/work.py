@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from sqlalchemy.engine import URL
 
 from poolwise.space.errors import SpaceExhausted
-from poolwise.study.apart import Wish, ask_apart
+from poolwise.study.apart import ask_apart
+from poolwise.study.asking import Wish
 from poolwise.study.callbacks import Callbacks
 from poolwise.study.calling import Report
 from poolwise.study.choosing import kind_of, make_workers
@@ -29,7 +30,7 @@ from poolwise.study.study import Study
 from poolwise.study.telling import WAITS, Teller
 from poolwise.study.trial import Trial
 from poolwise.study.turn import turn
-from poolwise.study.workers import Workers
+from poolwise.study.workers import Workers, trouble
 
 log = logging.getLogger(__name__)
 
@@ -225,7 +226,7 @@ class Worker:
                 return Report(reason=f"timed out after {timeout:g} seconds; {self._workers.drop(future)}")
         report = self._workers.report(future)
         if report is None:
-            report = Report(reason=f"the call did not come through ({future.exception()!r})")
+            report = Report(reason=f"the call did not come through ({trouble(future)})")
         if report.reason is not None:
             self._interrupt.sleep(TOGETHER)
             if self._interrupt.noted:  # what ends the worker may have ended the call: it is not the trial's fault

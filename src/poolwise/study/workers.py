@@ -48,6 +48,12 @@ class Engine(Protocol):
         """Workers that call the objective; an error if they could not."""
 
 
+def trouble(future: Future[Any]) -> str:
+    """Why a call did not come through, in words."""
+    error = None if future.cancelled() else future.exception()
+    return "the executor cancelled the call" if error is None else f"{type(error).__name__}: {error}"
+
+
 class Here:
     """Calls the objective in this thread: `submit` returns when it is done."""
 
