@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from poolwise.cli.command import FileError
-from poolwise.cli.sheet import Row, Sheet
 from poolwise.cli.terminal import spelled
 from poolwise.errors import PoolwiseError
 from poolwise.space.parameters import Choice, Fixed, Parameter
@@ -24,6 +23,7 @@ from poolwise.study.placing import stored_params
 from poolwise.study.rows import plain
 from poolwise.study.store import Outcome
 from poolwise.study.study import Study
+from poolwise.study.tables import Row, Sheet
 from poolwise.study.trial import AFTER, BEFORE, Trial
 
 log = logging.getLogger(__name__)

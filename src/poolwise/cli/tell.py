@@ -86,7 +86,7 @@ def tell(*, what: str, value: str | None, source: Path, json_: bool, **said: Any
     if json_:
         put_json({**vars(done), "counts": counts})
         return
-    say(f"{done}; {counts['pending']} pending")
+    say(f"{study.name} ({source}): {done}; {counts['pending']} pending")
     if best is not None:
         say(f"best so far: {file.objective} = {best.value!r}, trial {best.number}")
 
@@ -94,8 +94,8 @@ def tell(*, what: str, value: str | None, source: Path, json_: bool, **said: Any
 def _one(study: Study, number: str, value: str, options: Options) -> Told:
     """The value of one trial, from the command line."""
     from poolwise.cli.results import decimal_comma, no_trial, outcome
-    from poolwise.cli.sheet import Sheet
     from poolwise.study.errors import ConflictError
+    from poolwise.study.tables import Sheet
 
     sheet = Sheet([], [])
     if not number.isascii() or not number.isdigit() or len(number) > LONGEST:
@@ -119,8 +119,8 @@ def _one(study: Study, number: str, value: str, options: Options) -> Told:
 def _table(study: Study, name: str, options: Options) -> Told:
     """The values of a table."""
     from poolwise.cli.results import NUMBERS, Plan, find_columns, plan_of
-    from poolwise.cli.sheet import read
     from poolwise.study.store import Said
+    from poolwise.study.tables import read
 
     if options.sem is not None or options.reason:
         raise FileError("--sem, --reason: belong to the value of one trial; a table has columns for them.")

@@ -117,11 +117,16 @@ def as_workbook(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
 
 def write(path: Path, content: str | bytes) -> None:
     """Write a file, whole or not at all."""
-    data = content.encode() if isinstance(content, str) else content
+    if path.exists() and not path.is_file():
+        raise TableError(f"{path}: is no file that could be replaced; choose another name.")
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
-    except OSError as error:  # which names the temporary file
+        _write(path, content.encode() if isinstance(content, str) else content)
+    except OSError as error:  # which names the temporary file, or none
         raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def _write(path: Path, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)

@@ -1,14 +1,15 @@
 """Tables of spreadsheets: what was written is read back, whatever dialect is between."""
 
 import io
+import os
+from pathlib import Path
 
 import openpyxl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from poolwise.cli.command import FileError
-from poolwise.cli.sheet import as_csv, escaped, read, unescaped
+from poolwise.study.tables import TableError, as_csv, escaped, read, unescaped, write
 
 EXPECTED = ["number", "yield", "x"]
 
@@ -88,17 +89,17 @@ def test_a_minus_sign_of_typesetters():
 )
 def test_what_is_no_table(data, words):
     """It is refused, by name."""
-    with pytest.raises(FileError, match=rf"t\.csv: .*{words}"):
+    with pytest.raises(TableError, match=rf"t\.csv: .*{words}"):
         read("t.csv", data, EXPECTED)
 
 
 @settings(max_examples=100)
 @given(st.binary(max_size=60) | st.text(alphabet='",;\n\r\t\0=ab1', max_size=40).map(str.encode))
 def test_no_bytes_break_the_reader(data):
-    """Whatever a file holds, it is a table or a FileError."""
+    """Whatever a file holds, it is a table or a TableError."""
     try:
         sheet = read("t.csv", data, EXPECTED)
-    except FileError:
+    except TableError:
         return
 
     assert all(set(row.cells) <= set(sheet.columns) for row in sheet.rows)
@@ -132,3 +133,24 @@ def test_an_excel_file():
     sheet = read("t.xlsx", stream.getvalue(), EXPECTED)
 
     assert [{"number": "3", "yield": "0.5", "note": ""}] == [dict(row.cells) for row in sheet.rows]
+
+
+def test_a_file_that_is_too_large(tmp_path):
+    """The file that was wanted is named, and nothing is left of it."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OSError, match="all.csv") as refused:
+            write(tmp_path / "all.csv", "x" * 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    assert str(tmp_path / "all.csv") == refused.value.filename
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_what_is_no_file_is_not_replaced():
+    """Such as a device, which a file with its name would be no longer."""
+    with pytest.raises(TableError, match="is no file"):
+        write(Path(os.devnull), "x")

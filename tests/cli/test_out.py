@@ -1,0 +1,65 @@
+"""Files that commands write: never over a study's own, nor over others unasked."""
+
+import os
+import shutil
+
+import pytest
+
+
+@pytest.fixture
+def asked(bench):
+    """A study with four pending trials."""
+    bench("ask")
+    return bench
+
+
+@pytest.mark.parametrize("name", ["study.toml", "study.db", "study.db-wal", "./study.db", "link", "hard"])
+@pytest.mark.parametrize("command", ["ask", "export"])
+def test_a_study_is_not_written_over(asked, command, name):
+    """Neither its file nor its database, by whatever name, not even by force."""
+    (asked.folder / "link").symlink_to("study.db")
+    (asked.folder / "hard").hardlink_to(asked.folder / "study.db")
+
+    assert "belongs to the study" in asked(command, "--out", name, "--format", "csv", "--force", code=2).stderr
+    assert 4 == asked.json("status")["pending"]
+
+
+def test_a_database_that_is_not_there_yet(bench):
+    """Its place is taken."""
+    assert "belongs to the study" in bench("ask", "--out", "study.db", "--format", "csv", code=2).stderr
+    assert not (bench.folder / "study.db").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names")
+@pytest.mark.parametrize("command", ["ask", "export"])
+def test_what_is_no_file_is_not_replaced(asked, command):
+    """Such as a pipe, or a device."""
+    os.mkfifo(asked.folder / "pipe")
+
+    assert "is no file" in asked(command, "--out", "pipe", "--format", "csv", "--force", code=2).stderr
+    assert (asked.folder / "pipe").is_fifo()
+
+
+def test_an_export_writes_over_nothing(asked):
+    """A table that is there may have values in it that nobody has told."""
+    asked.write("all.csv", "precious")
+
+    assert "--force" in asked("export", "--out", "all.csv", code=2).stderr
+    assert "precious" == asked.read("all.csv")
+    asked("export", "--out", "all.csv", "--force")
+    assert asked.read("all.csv").startswith("number,")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="quotes of a shell")
+def test_what_to_do_next_names_the_study(bench, monkeypatch):
+    """Where it would not be found without; paths are quoted as a shell wants it."""
+    shutil.copy(bench.folder / "study.toml", bench.folder / "the other.toml")
+    other = ("--study", "the other.toml")
+
+    told = "then: poolwise tell 'o 1.csv' --study 'the other.toml'\n"
+    assert bench("ask", "--out", "o 1.csv", *other).stderr.endswith(told)
+    assert bench("ask", *other).stderr.endswith("--format csv --study 'the other.toml'`\n")
+    assert "--study" not in bench("ask").stderr
+    monkeypatch.setenv("POOLWISE_STUDY", "the other.toml")
+    assert "tell 4 VALUE --study study.toml" in bench("ask", "--study", "study.toml").stderr
+    assert "bench (the other.toml): 1 told; " in bench("tell", 0, 1).stderr
