@@ -84,6 +84,7 @@ def test_a_minus_sign_of_typesetters():
         (b'number,yield\n1,"2\n', "cannot be read as a table"),
         (b"\xff\xfen", "no text in utf-16"),
         (b"PK\x03\x04 no zip", "cannot be read as an Excel file"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "save it as .xlsx or CSV"),
         (b"number," + b"x" * 200_000, "cannot be read as a table"),
     ],
 )
@@ -141,7 +142,7 @@ def test_a_file_that_is_too_large(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     try:
-        with pytest.raises(OSError, match="all.csv") as refused:
+        with pytest.raises(OSError, match=r"all\.csv") as refused:
             write(tmp_path / "all.csv", "x" * 1000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -154,3 +155,29 @@ def test_what_is_no_file_is_not_replaced():
     """Such as a device, which a file with its name would be no longer."""
     with pytest.raises(TableError, match="is no file"):
         write(Path(os.devnull), "x")
+
+
+def test_an_excel_file_with_its_table_elsewhere():
+    """It says which sheet was looked at."""
+    book = openpyxl.Workbook()
+    book.create_sheet("Results").append(["number", "yield"])
+    stream = io.BytesIO()
+    book.save(stream)
+
+    with pytest.raises(TableError, match="its first sheet, 'Sheet', is empty"):
+        read("t.xlsx", stream.getvalue(), EXPECTED)
+
+
+@pytest.mark.parametrize(
+    "cells, unclear",
+    [
+        (["1.234", "3,5"], {"1.234"}),
+        (["1,234", "-3.5"], {"1,234"}),
+        (["1.234", "35"], set()),
+        (["0.234", "1234.567", "12.3450", "3,5"], set()),
+    ],
+)
+def test_what_may_be_thousands(cells, unclear):
+    """Three digits behind a mark, where other numbers have another one."""
+    assert unclear == read("t", b"number;x\n", EXPECTED).unclear(cells)
+    assert set() == read("t", b"number,x\n", EXPECTED).unclear(cells)
