@@ -334,6 +334,13 @@ def test_init_asks(terminal):
     assert [Answers("tune", "minimize", "loss", 2, 16, command, space)] == got
 
 
+def test_init_is_left(terminal, monkeypatch):
+    """As every command is left by Ctrl-C, or where input ends."""
+    monkeypatch.setattr(sys.modules["poolwise.cli.init"], "interactive", lambda: True)
+
+    assert terminal("init", typed="", code=130).stderr.endswith("interrupted\n")
+
+
 def test_init_asks_again(terminal, monkeypatch):
     """What a study file could not hold is not taken, and the file that is written can be used."""
     from click.testing import CliRunner

@@ -63,3 +63,40 @@ def test_what_to_do_next_names_the_study(bench, monkeypatch):
     monkeypatch.setenv("POOLWISE_STUDY", "the other.toml")
     assert "tell 4 VALUE --study study.toml" in bench("ask", "--study", "study.toml").stderr
     assert "bench (the other.toml): 1 told; " in bench("tell", 0, 1).stderr
+
+
+@pytest.mark.parametrize(
+    "out, made",
+    [("hist", "hist.png"), ("pics/", "pics/history.png"), ("here", "here/history.png"), ("new/a.svg", "new/a.svg")],
+)
+def test_where_a_picture_goes(asked, out, made):
+    """What is printed is the file that is written; a folder gets it by its kind."""
+    (asked.folder / "here").mkdir()
+    asked("tell", 0, 1)
+
+    assert f"{made}\n" == asked("plot", "history", "--out", out).stdout
+    assert (asked.folder / made).is_file()
+
+
+def test_a_picture_of_an_unknown_kind(asked):
+    """It is refused, and nothing is left."""
+    asked("tell", 0, 1)
+
+    assert "--out new/a.txt" in asked("plot", "history", "--out", "new/a.txt", code=2).stderr
+    assert not (asked.folder / "new").exists()
+
+
+def test_a_picture_with_letters_that_a_font_lacks(terminal):
+    """Nothing is said about it on the command line."""
+    terminal.write("study.toml", 'name = "s"\nminimize = "日本"\n[space.x]\ntype = "int"\nlow = 1\nhigh = 9\n')
+    terminal("ask")
+    terminal("tell", 0, 1)
+
+    assert "" == terminal("plot", "history").stderr
+
+
+def test_a_demo_into_a_file(asked):
+    """It is refused before anything is computed."""
+    asked.write("taken", "precious")
+
+    assert "taken: file exists" in asked("demo", "--out", "taken", code=1).stderr

@@ -60,7 +60,7 @@ def answering(*, debug: bool = False) -> Iterator[None]:
     log.addHandler(notes)
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         say("interrupted")
         raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:

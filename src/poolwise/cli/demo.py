@@ -21,6 +21,7 @@ def run(out: Path, seed: int) -> None:
     """Condition, propose, print a table on standard output, and draw."""
     notes = Console(stderr=True)
     check_drawing()
+    out.mkdir(parents=True, exist_ok=True)
     keep_if_possible()
     x = np.array([0.1, 0.5, 0.85])
     y = -(3.6 * x - 1.4) * np.sin(21.6 * x)
@@ -30,7 +31,6 @@ def run(out: Path, seed: int) -> None:
         proposal = pw.propose(posterior, goal, q=2, seed=seed)
     with notes.status("drawing the surface of every pair"):
         figure = pair(posterior, _surface(posterior, float(y.max())), proposal.pool, name="Expected improvement")
-        out.mkdir(parents=True, exist_ok=True)
         figure.savefig(out / "first_pool.png", dpi=150)
     table = Table(title="The next two experiments")
     for heading in ("point", "x", "contribution"):

@@ -178,7 +178,7 @@ def _parsed(path: Path) -> Any:
     except RecursionError:
         raise FileError(f"{path}: is nested too deeply.") from None
     except UnicodeDecodeError:
-        raise FileError(f"{path}: is no text in UTF-8.") from None
+        raise FileError(f"{path}: is no text in UTF-8; save it as UTF-8.") from None
     except FileError:
         raise
     except ValueError as error:
