@@ -11,6 +11,16 @@ from hypothesis import strategies as st
 
 from poolwise.cli.study_file import load
 
+TRUTH = """
+minimize = "loss"
+q = 2
+[space.dropout]
+type = "choice"
+values = {values}
+[settings]
+acquisition = "fill"
+"""
+
 
 @pytest.fixture
 def asked(bench):
@@ -179,6 +189,18 @@ def test_a_pool_whose_numbers_are_lost(bench):
     assert ([0, 1, 2, 3], [4]) == (told["told"], told["added"])  # the last one repeats the first
 
 
+def test_a_table_without_a_fixed_parameter(terminal):
+    """It need not be written, beside trials that are pending as well."""
+    fixed = '[space.mode]\ntype = "fixed"\nvalue = "fast"\n'
+    terminal.write("study.toml", TRUTH.format(values="[true, false]") + fixed)
+    terminal("ask", "-q", 1)
+    terminal.write("t.csv", "dropout,loss\ntrue,1\nfalse,2\n")
+
+    assert "is trial 0, which is pending" in terminal("tell", "t.csv", code=2).stderr
+    terminal("tell", 0, 1)
+    assert [1, 2] == terminal.json("tell", "t.csv")["added"]
+
+
 def test_a_row_that_was_corrected(bench):
     """Told again with another value it may as well be repeated: it is added, and what to do otherwise is said."""
     row = "temperature,dose,cycles,solvent,yield\n30,0.1,2,water,"
@@ -189,17 +211,6 @@ def test_a_row_that_was_corrected(bench):
 
     assert "line 2 has the parameters of trial 0, which has 58.0" in result.stderr
     assert "poolwise tell 0 VALUE --replace" in result.stderr and "1 added (1)" in result.stderr
-
-
-TRUTH = """
-minimize = "loss"
-q = 2
-[space.dropout]
-type = "choice"
-values = {values}
-[settings]
-acquisition = "fill"
-"""
 
 
 @pytest.mark.parametrize("cells", [("1", "0"), ("TRUE", "False"), ("true", "false")])

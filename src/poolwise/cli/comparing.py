@@ -141,7 +141,7 @@ def _differing(study: Study, trial: Trial, entry: Entry) -> str | None:
     """How a row's parameters contradict those of its trial, beyond what rounding and the writing of texts explain."""
     for name, value in entry.params.items():
         stored = trial.params.get(name)
-        same_text = entry.cells[name].strip() == spelled(stored).strip()
+        same_text = entry.cells.get(name, "").strip() == spelled(stored).strip()
         parameter = study.space.parameters[name]
         if not same_text and not _alike(parameter, value, stored):
             return _unknown(name, parameter, value) or (

@@ -44,7 +44,7 @@ def calibration(study: Study) -> Any:
             axes.plot(observed[some], predicted[some], marker, ms=5 if n <= MANY else 3.5, **style)
     objective = look.cut(belief.record.definition.objective, look.NAME)
     axes.set(xlim=ends, ylim=_tall(ends, bounds))
-    axes.set_xlabel(look.lines(f"{objective}, told{_compressed(belief)}", 48))
+    axes.set_xlabel(look.lines(f"{objective}, told{_compressed(belief)}", 56))
     axes.set_ylabel(look.lines(f"{objective}, predicted from the other trials", 48))
     counts = [int((off <= width).sum()) for width in (1.0, WIDE)]
     axes.set_title(
