@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -95,8 +97,13 @@ def test_a_picture_with_letters_that_a_font_lacks(terminal):
     assert "" == terminal("plot", "history").stderr
 
 
-def test_a_demo_into_a_file(asked):
-    """It is refused before anything is computed."""
-    asked.write("taken", "precious")
+def test_a_demo_into_a_file(tmp_path):
+    """It is refused before anything is computed, so that no programs are kept."""
+    (tmp_path / "taken").touch()
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("POOLWISE", "JAX"))}
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    command = [sys.executable, "-m", "poolwise", "demo", "--out", "taken"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
 
-    assert "taken: file exists" in asked("demo", "--out", "taken", code=1).stderr
+    assert (1, True) == (done.returncode, "taken: file exists" in done.stderr)
+    assert not (tmp_path / "cache").exists()

@@ -2,7 +2,6 @@
 
 import io
 import os
-from pathlib import Path
 
 import openpyxl
 import pytest
@@ -151,10 +150,13 @@ def test_a_file_that_is_too_large(tmp_path):
     assert [] == list(tmp_path.iterdir())
 
 
-def test_what_is_no_file_is_not_replaced():
-    """Such as a device, which a file with its name would be no longer."""
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names")
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    """Such as a pipe or a device, which a file with its name would be no longer."""
+    os.mkfifo(tmp_path / "pipe")
+
     with pytest.raises(TableError, match="is no file"):
-        write(Path(os.devnull), "x")
+        write(tmp_path / "pipe", "x")
 
 
 def test_an_excel_file_with_its_table_elsewhere():
