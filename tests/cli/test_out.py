@@ -106,4 +106,4 @@ def test_a_demo_into_a_file(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
 
     assert (1, True) == (done.returncode, "taken: file exists" in done.stderr)
-    assert not (tmp_path / "cache").exists()
+    assert not (tmp_path / "cache" / "poolwise").exists()
