@@ -158,6 +158,19 @@ def test_any_folder_keeps_its_own_study(bench, monkeypatch, names):
     assert sorted([*names, "study.toml"]) == sorted(path.name for path in bench.folder.iterdir())
 
 
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names of folders are text there")
+def test_a_folder_whose_name_is_no_text(bench, monkeypatch):
+    """Its bytes are shown by escapes, and a path otherwise as it is."""
+    for name, shown in ((b"\xff", "\\udcff"), ("a b é".encode(), "a b é")):
+        folder = bench.folder / os.fsdecode(name)
+        folder.mkdir()
+        (folder / "study.toml").write_text(bench.read("study.toml"))
+        monkeypatch.chdir(folder)
+        bench("ask")
+
+        assert f"sqlite:///{bench.folder}/{shown}/study.db" == bench.json("status")["store"]
+
+
 def test_ask_writes_what_was_asked_for(bench):
     """A table for people, CSV with an empty column to fill in, JSON for programs."""
     table = bench("ask", "-q", 2).stdout.splitlines()
@@ -319,6 +332,13 @@ def test_init_asks(terminal):
 
     assert 0 == result.exit_code, result.output
     assert [Answers("tune", "minimize", "loss", 2, 16, command, space)] == got
+
+
+def test_init_is_left(terminal, monkeypatch):
+    """As every command is left by Ctrl-C, or where input ends."""
+    monkeypatch.setattr(sys.modules["poolwise.cli.init"], "interactive", lambda: True)
+
+    assert terminal("init", typed="", code=130).stderr.endswith("interrupted\n")
 
 
 def test_init_asks_again(terminal, monkeypatch):

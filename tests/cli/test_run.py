@@ -1,5 +1,6 @@
 """`poolwise run`: commands side by side, failures that cost themselves only, and an end that can be gone on from."""
 
+import json
 import os
 import signal
 import subprocess
@@ -106,6 +107,25 @@ def test_a_file_that_cannot_be_run(shop, old, new, words):
     assert not (shop.folder / "study.db").exists()
 
 
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("def f(x):\n    return 1 +\n", "SyntaxError: invalid syntax (train.py, line 2)"),
+        ("\nscale = 1 / 0\n", "ZeroDivisionError: division by zero ({folder}/train.py, line 2)"),
+        ("import sys\nsys.exit('no data')\n", "SystemExit: no data ({folder}/train.py, line 2)"),
+        ("import numpi_\n", "No module named 'numpi_' ({folder}/train.py, line 1)"),
+    ],
+)
+def test_a_module_that_cannot_be_imported(shop, text, words):
+    """The error says where in it."""
+    shop.write("train.py", text)
+    process = poolwise(shop.folder, "run", "--function", "train:f")
+    _, messages = process.communicate(timeout=60)
+
+    assert 2 == process.returncode
+    assert words.format(folder=shop.folder) in messages and "Traceback" not in messages
+
+
 @pytest.mark.parametrize("name", ["train", "train:", ":f", "nowhere:f", "train:g", "train:f()"])
 def test_a_function_that_is_not_there(shop, name):
     """It is an error of usage."""
@@ -124,25 +144,32 @@ def poolwise(folder, *arguments, **options):
 
 def test_a_function_of_the_command_line(shop):
     """It is called in processes of its own, with the parameters by name."""
-    shop.write("mine.py", "def loss(x):\n    return {'value': x * x, 'sem': 0.5}\n")
-    process = poolwise(shop.folder, "run", "--function", "mine:loss", "--trials", "3")
-    _, messages = process.communicate(timeout=60)
+    shop.write("mine.py", "print('on')\ndef loss(x):\n    print('x is', x)\n    return {'value': x * x, 'sem': 0.5}\n")
+    process = poolwise(shop.folder, "run", "--function", "mine:loss", "--trials", "3", "--json")
+    data, messages = process.communicate(timeout=60)
 
     assert 0 == process.returncode, messages
+    assert 3 == json.loads(data)["finished"]  # what a function prints is no data
+    assert 3 == messages.count("x is") and "on\n" in messages
     assert [0.5] * 3 == [trial["sem"] for trial in shop.json("trials", "--state", "told")]
 
 
-@pytest.mark.parametrize("expired", ["ask", "fail"])
+@pytest.mark.parametrize(
+    "expired, number", [("ask", "SIGINT"), ("fail", "SIGINT"), ("ask", "SIGTERM"), ("ask", "SIGHUP")]
+)
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_an_interrupted_run_goes_on(shop, expired):
-    """Ctrl-C ends the commands, leaves their trials pending, and the next run takes them up at once."""
+def test_an_interrupted_run_goes_on(shop, expired, number):
+    """Ctrl-C ends the commands, leaves their trials pending, and the next run takes them up at once.
+
+    So do `kill`, and a terminal that is closed.
+    """
     shop.write("study.toml", f'{SQUARES}expired = "{expired}"\n')
     shop.write("loss.py", "import os, time\nopen(f'{os.getpid()}.pid', 'w').close()\ntime.sleep(60)\n")
     process = poolwise(shop.folder, "run", start_new_session=True)
     while len(list(shop.folder.glob("*.pid"))) < 3:
         assert process.poll() is None, process.communicate()
         os.sched_yield()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(getattr(signal, number))
     _, messages = process.communicate(timeout=30)
     alive = [path.stem for path in shop.folder.glob("*.pid") if Path(f"/proc/{path.stem}").exists()]
 

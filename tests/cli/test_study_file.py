@@ -147,6 +147,14 @@ def test_a_file_that_is_not_there(tmp_path):
         load(tmp_path)
 
 
+def test_a_file_in_another_encoding(tmp_path):
+    """The message says which is wanted."""
+    (tmp_path / "study.toml").write_bytes('minimize = "Größe"'.encode("cp1252"))
+
+    with pytest.raises(FileError, match="save it as UTF-8"):
+        load(tmp_path / "study.toml")
+
+
 def test_the_template_is_a_study_file(tmp_path):
     """What `init` writes can be read, with names that need quotes too."""
     space = {

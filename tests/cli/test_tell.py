@@ -11,6 +11,16 @@ from hypothesis import strategies as st
 
 from poolwise.cli.study_file import load
 
+TRUTH = """
+minimize = "loss"
+q = 2
+[space.dropout]
+type = "choice"
+values = {values}
+[settings]
+acquisition = "fill"
+"""
+
 
 @pytest.fixture
 def asked(bench):
@@ -60,6 +70,8 @@ def test_a_failure(asked):
         (("x", "1"), "'x' is no number of a trial"),
         (("9" * 5000, "1"), "is no number of a trial"),
         (("0", "1", "--sem", "-1"), "no standard error"),
+        (("0", "1", "--reason", "clogged"), "--reason: belongs to a failure"),
+        (("0", "failed", "--sem", "1"), "--sem: belongs to a value"),
         (("0",), "poolwise tell 0 VALUE"),
         (("none.csv",), "there is no such file"),
         (("0", "1", "2"), "unexpected extra argument"),
@@ -149,6 +161,76 @@ def test_an_experiment_of_ones_own_that_failed(bench):
     assert ["flask broke", "clogged"] == [trial.reason for trial in trials(bench)]
 
 
+def test_a_failure_outside_the_column_of_values(asked):
+    """A reason, or the state as an export has it, says it as well; words may be behind any mark."""
+    asked.write(
+        "t.csv", "number,state,yield,reason\n0,pending,,flask broke\n1,failed,,\n2,,failed - lost,\n3,pending,,\n"
+    )
+    told = asked.json("tell", "t.csv")
+
+    assert ([0, 1, 2], 1) == (told["failed"], told["empty"])
+    assert ["flask broke", "told as 'failed'", "lost"] == [trial.reason for trial in trials(asked)[:3]]
+
+
+def test_a_pool_whose_numbers_are_lost(bench):
+    """A row that has the parameters of a pending trial, rounded perhaps, is that trial, not one more experiment."""
+    bench("ask", "--out", "pool.csv")
+    head, *rows = bench.read("pool.csv").splitlines()
+    filled = "\n".join([head.replace("number", "Nr"), *(f"{row}1" for row in rows)])
+    bench.write("pool.csv", filled)
+    result = bench("tell", "pool.csv", code=2)
+
+    assert "rename 'Nr' to 'number'" in result.stderr
+    assert all(f"line {i + 2} is trial {i}, which is pending: give its number" in result.stderr for i in range(4))
+    assert 4 == len(trials(bench))
+    numbered = [head.replace("number", "Number"), *(f"{row}1" for row in rows), f",{rows[0].partition(',')[2]}2"]
+    bench.write("pool.csv", "\n".join(numbered))
+    told = bench.json("tell", "pool.csv")
+    assert ([0, 1, 2, 3], [4]) == (told["told"], told["added"])  # the last one repeats the first
+
+
+def test_a_table_without_a_fixed_parameter(terminal):
+    """It need not be written, beside trials that are pending as well."""
+    fixed = '[space.mode]\ntype = "fixed"\nvalue = "fast"\n'
+    terminal.write("study.toml", TRUTH.format(values="[true, false]") + fixed)
+    terminal("ask", "-q", 1)
+    terminal.write("t.csv", "dropout,loss\ntrue,1\nfalse,2\n")
+
+    assert "is trial 0, which is pending" in terminal("tell", "t.csv", code=2).stderr
+    terminal("tell", 0, 1)
+    assert [1, 2] == terminal.json("tell", "t.csv")["added"]
+
+
+def test_a_row_that_was_corrected(bench):
+    """Told again with another value it may as well be repeated: it is added, and what to do otherwise is said."""
+    row = "temperature,dose,cycles,solvent,yield\n30,0.1,2,water,"
+    bench.write("t.csv", f"{row}58\n")
+    assert "0 told, 1 added (0); " in bench("tell", "t.csv").stderr
+    bench.write("t.csv", f"{row}5.8\n")
+    result = bench("tell", "t.csv")
+
+    assert "line 2 has the parameters of trial 0, which has 58.0" in result.stderr
+    assert "poolwise tell 0 VALUE --replace" in result.stderr and "1 added (1)" in result.stderr
+
+
+@pytest.mark.parametrize("cells", [("1", "0"), ("TRUE", "False"), ("true", "false")])
+def test_truth_values_of_spreadsheets(terminal, cells):
+    """In any case, and as numbers."""
+    terminal.write("study.toml", TRUTH.format(values="[true, false]"))
+    terminal.write("t.csv", "dropout,loss\n" + "".join(f"{cell},2\n" for cell in cells))
+    terminal("tell", "t.csv")
+
+    assert [True, False] == [trial.params["dropout"] for trial in trials(terminal)]
+
+
+def test_truth_values_beside_others(terminal):
+    """1 is not true where there are other values."""
+    terminal.write("study.toml", TRUTH.format(values="[true, 0, 2]"))
+    terminal.write("t.csv", "dropout,loss\n1,2\n")
+
+    assert "dropout: '1' is none of" in terminal("tell", "t.csv", code=2).stderr
+
+
 @pytest.mark.parametrize(
     "table, words",
     [
@@ -160,6 +242,13 @@ def test_an_experiment_of_ones_own_that_failed(bench):
         ("number,yield\n0,1\n-1,2\n", ["line 3", "'-1' is no number of a trial"]),
         ("number,yield\n0.5,1\n", ["'0.5' is no number of a trial"]),
         ("number,yield,sem\n0,1,-2\n", ["sem: '-2'"]),
+        ("number,yield,sem\n0,,2\n", ["line 2", "a standard error, but no value"]),
+        ("number,yield,sem\n0,failed,2\n", ["line 2", "a standard error, but no value"]),
+        ("number;yield\n0;1.234\n1;3,5\n", ["line 2", "'1.234' may be 1234", "write 1234, or 1.2340"]),
+        ("number,temperature,yield\n0,hot,1\n", ["temperature", "'hot'", "number"]),
+        ("number,solvent,yield\n0,WAHR,1\n", ["line 2", "solvent: 'WAHR' is none of"]),
+        ("Results\nnumber,yield\n0,1\n", ["line 2 has more cells than line 1, which names the columns"]),
+        ("0,1\n1,2\n", ["its columns are 0, 1, as its first line says"]),
         ("number,yeild\n0,1\n", ["no column 'yield'", "Rename 'yeild' to 'yield'."]),
         ("yield\n1\n", ["no column 'number'"]),
         ("number,yield\n,1\n", ["neither the number"]),
@@ -259,7 +348,7 @@ def test_an_export_tells_nothing_new(asked):
     asked("tell", 1, "failed")
     asked("export", "--out", "all.csv")
 
-    assert {"told": [], "failed": [], "added": [], "repeated": 1, "empty": 3}.items() <= asked.json(
+    assert {"told": [], "failed": [], "added": [], "repeated": 2, "empty": 2}.items() <= asked.json(
         "tell", "all.csv"
     ).items()
 

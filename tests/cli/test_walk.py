@@ -106,7 +106,7 @@ def prepare(command):
 
 def test_the_commands_of_the_first_page(terminal, monkeypatch):
     """All of them, in their order, end well; two kinds of pictures stand for all."""
-    monkeypatch.setattr(sys.modules["poolwise.cli.plot"], "KINDS", ("history", "parallel"))
+    monkeypatch.setattr(sys.modules["poolwise.cli.plot"], "PICTURES", ("history", "parallel"))
     commands = list(spoken((HERE / "README.md").read_text()))
     for command in commands:
         prepare(command)

@@ -98,7 +98,7 @@ def worker(folder, *arguments, code="from poolwise.cli import main; main()"):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-@pytest.mark.parametrize("number, first", [(signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)])
+@pytest.mark.parametrize("number, first", [("SIGINT", False), ("SIGTERM", False), ("SIGTERM", True), ("SIGHUP", False)])
 def test_a_worker_that_is_stopped(shop, number, first):
     """It ends its command and gives the trial back, and the next worker takes it at once.
 
@@ -110,9 +110,9 @@ def test_a_worker_that_is_stopped(shop, number, first):
         assert process.poll() is None, process.communicate()
         os.sched_yield()
     if first:
-        os.kill(int(started[0].stem), number)
+        os.kill(int(started[0].stem), getattr(signal, number))
         time.sleep(0.1)
-    process.send_signal(number)
+    process.send_signal(getattr(signal, number))
     _, messages = process.communicate(timeout=30)
 
     assert 130 == process.returncode, messages

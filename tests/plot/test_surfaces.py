@@ -71,6 +71,17 @@ def test_a_surface_marks_its_highest_pair(posterior):
     assert (values.min(), values.max()) == pytest.approx(bar.get_ylim())
 
 
+def test_a_surface_marks_a_pool_that_was_chosen(posterior):
+    """Where one is given, the stars are its points."""
+    pool = np.array([[0.15], [0.7]])
+    left, right, _ = surface(posterior, pw.Probability(), name="Worth", fineness=COARSE, pool=pool).axes
+    [(x, y)] = [line.get_data() for line in left.lines if line.get_label() == "the pool"]
+    stars = {tuple(map(float, np.ravel(line.get_data()))) for line in right.lines if line.get_marker() == "*"}
+
+    assert ([0.15, 0.7], posterior(pool).mean.tolist()) == (x.tolist(), pytest.approx(y.tolist()))
+    assert {(0.15, 0.7), (0.7, 0.15)} == stars
+
+
 def test_few_low_values_do_not_take_all_colours(posterior):
     """Colours run over the bulk of the values; the diagonal, which is far below, is what the bar's tip stands for."""
     narrow = pw.integrand(lambda y, mean: mean[0] + mean[1] - 1e3 * (abs(mean[0] - mean[1]) < 1e-9))

@@ -405,6 +405,16 @@ def test_progress_of_a_resumed_run(line):
     assert stream.getvalue().startswith("2 of 3 trials are finished already, best loss")
 
 
+def test_waiting_is_said_once(line):
+    """Where all that is left are trials of another run, which may be gone."""
+    line.ask(1, lease=2.5)
+    stream = io.StringIO()
+    line.run(objectives.bowl, trials=1, progress=Display(Console(file=stream, width=120)))
+
+    assert 1 == stream.getvalue().count("waiting for 1 trial(s)")
+    assert ["told"] == states(line)
+
+
 class Away:
     """A store that is away for the first attempts to tell."""
 

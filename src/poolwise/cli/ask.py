@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from poolwise.cli.command import FileError, NothingToDo, guarded, study_option
+from poolwise.cli.command import NothingToDo, guarded, naming, study_option
+from poolwise.cli.out import check_out
 from poolwise.cli.terminal import as_json, put, put_table, say
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from poolwise.study.trial import Pool, Trial
 
 FORMATS = ("table", "csv", "json")
+PENDING = "poolwise trials --state pending --format csv"
 
 
 @click.command()
@@ -27,34 +30,37 @@ FORMATS = ("table", "csv", "json")
 @click.option("--request-id", help="A name for this request: repeating it gives the same pool again.")
 @study_option
 @guarded
-def ask(*, source: Path, q: int | None, request_id: str | None, json_: bool, **writing: Any) -> None:
+def ask(*, source: Path, q: int | None, request_id: str | None, json_: bool, out: Path | None, **writing: Any) -> None:
     """The next experiments, to be run side by side.
 
     They are stored as pending before they are shown: all of them, or none. Fill in the column of the objective and
     give the table to `poolwise tell`. `poolwise trials --state pending` shows them again.
     """
-    form = _form(json_, **writing)
     from poolwise.cli.study_file import load
 
+    form = _form(json_, out, writing["format_"])
     file = load(source)
+    if out is not None:
+        check_out(out, file.files, force=writing["force"])
     with file.open() as study:
         size = _size(file, study, q or file.q, request_id)
         pool = study.ask(size, request_id=request_id)
         columns, rows = sheet_of(study, pool)
     if len(pool) < size:
         say(f"only {len(pool)} experiments are left in the space")
-    if writing["out"] is not None:
-        _write(writing["out"], _content(form, study, pool))
+    if out is not None:
+        _write(out, _content(form, study, pool), naming(source))
     elif form == "table":
         put_table(columns[:-1], [row[:-1] for row in rows])
-        say(f"then: poolwise tell {pool[0].number} VALUE, or fill in `poolwise trials --state pending --format csv`")
+        option = naming(source)
+        say(f"then: poolwise tell {pool[0].number} VALUE{option}, or fill in `{PENDING}{option}`")
     else:
         put(_content(form, study, pool))
 
 
 def _content(form: str, study: Study, pool: Pool) -> str:
     """A pool as the content of a file."""
-    from poolwise.cli.sheet import as_csv
+    from poolwise.study.tables import as_csv
 
     if form == "csv":
         return as_csv(*sheet_of(study, pool))
@@ -69,7 +75,7 @@ def sheet_of(study: Study, pool: Sequence[Trial]) -> tuple[list[str], list[list[
     return ["number", *names, study.objective], [[t.number, *(t.params[n] for n in names), t.value] for t in pool]
 
 
-def _form(json_: bool, *, format_: str | None, out: Path | None, force: bool) -> str:
+def _form(json_: bool, out: Path | None, format_: str | None) -> str:
     """What is written; refused before anything is asked for."""
     if json_ and format_ not in (None, "json"):
         raise click.UsageError("--json is --format json; leave one of them out.")
@@ -80,10 +86,6 @@ def _form(json_: bool, *, format_: str | None, out: Path | None, force: bool) ->
     form = form or (suffix if suffix in ("csv", "json") else None)
     if form not in ("csv", "json"):
         raise click.UsageError(f"--out {out}: end its name in .csv or .json, or give --format.")
-    if out.exists() and not force:
-        raise FileError(f"{out}: is there already, perhaps with values in it; choose another name, or add --force.")
-    if not out.absolute().parent.is_dir():
-        raise FileError(f"{out}: its folder does not exist; create it first.")
     return form
 
 
@@ -101,12 +103,12 @@ def _size(file: StudyFile, study: Study, q: int, request_id: str | None) -> int:
     return min(q, left)
 
 
-def _write(out: Path, content: str) -> None:
-    from poolwise.cli.sheet import write
+def _write(out: Path, content: str, option: str) -> None:
+    from poolwise.study.tables import write
 
     try:
         write(out, content)
     except OSError:
-        say("the pool is stored; `poolwise trials --state pending --format csv` shows it again")
+        say(f"the pool is stored; `{PENDING}{option}` shows it again")
         raise
-    say(f"wrote {out}; fill in the last column, then: poolwise tell {out}")
+    say(f"wrote {out}; fill in the last column, then: poolwise tell {shlex.quote(str(out))}{option}")

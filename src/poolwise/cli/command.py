@@ -6,6 +6,8 @@ import contextlib
 import functools
 import inspect
 import logging
+import os
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,6 +16,7 @@ import click
 
 from poolwise.cli.terminal import printable, say
 from poolwise.errors import PoolwiseError
+from poolwise.study.tables import TableError
 
 Function = Callable[..., Any]
 
@@ -27,7 +30,7 @@ IN_COMMANDS = {  # what the library says to those who write Python, and what it 
     ", or give the study more patience=": "",
 }
 
-DEFAULT = "study.toml"
+DEFAULT, VARIABLE = "study.toml", "POOLWISE_STUDY"
 
 
 class FileError(PoolwiseError, ValueError):
@@ -57,7 +60,7 @@ def answering(*, debug: bool = False) -> Iterator[None]:
     log.addHandler(notes)
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         say("interrupted")
         raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
@@ -90,7 +93,7 @@ def give_up(error: Exception) -> NoReturn:
 
     nothing = isinstance(error, NothingToDo | SpaceExhausted)
     say(words(error) if nothing else f"error: {words(error)}")
-    raise SystemExit(NOTHING if nothing else MISUSED if isinstance(error, FileError) else FAILED)
+    raise SystemExit(NOTHING if nothing else MISUSED if isinstance(error, FileError | TableError) else FAILED)
 
 
 def words(error: Exception) -> str:
@@ -103,6 +106,12 @@ def words(error: Exception) -> str:
     return text
 
 
+def naming(source: Path) -> str:
+    """The option that names a study file to the next command; nothing where it would be found without."""
+    found = source == Path(DEFAULT) and VARIABLE not in os.environ
+    return "" if found else f" --study {shlex.quote(str(source))}"
+
+
 def study_option(command: Function) -> Function:
     """`--study FILE`."""
     return click.option(
@@ -110,7 +119,7 @@ def study_option(command: Function) -> Function:
         "-s",
         "source",
         type=click.Path(path_type=Path),
-        envvar="POOLWISE_STUDY",
+        envvar=VARIABLE,
         show_envvar=True,
         default=Path(DEFAULT),
         show_default=True,

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import jax
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import poolwise as pw
 from poolwise.plot.canvas import check_drawing
-from poolwise.plot.pair import pair
+from poolwise.plot.surfaces import surface
 from poolwise.programs import keep_if_possible
-
-GRID = 96
 
 
 def run(out: Path, seed: int) -> None:
     """Condition, propose, print a table on standard output, and draw."""
     notes = Console(stderr=True)
     check_drawing()
+    out.mkdir(parents=True, exist_ok=True)
     keep_if_possible()
     x = np.array([0.1, 0.5, 0.85])
     y = -(3.6 * x - 1.4) * np.sin(21.6 * x)
@@ -29,8 +27,7 @@ def run(out: Path, seed: int) -> None:
     with notes.status("choosing a pool of two (the first time, programs are compiled)"):
         proposal = pw.propose(posterior, goal, q=2, seed=seed)
     with notes.status("drawing the surface of every pair"):
-        figure = pair(posterior, _surface(posterior, float(y.max())), proposal.pool, name="Expected improvement")
-        out.mkdir(parents=True, exist_ok=True)
+        figure = surface(posterior, goal, name="Expected improvement of every pair", pool=proposal.pool)
         figure.savefig(out / "first_pool.png", dpi=150)
     table = Table(title="The next two experiments")
     for heading in ("point", "x", "contribution"):
@@ -41,11 +38,3 @@ def run(out: Path, seed: int) -> None:
     Console().print(f"expected improvement {proposal.value:.4f} +- {proposal.error:.4f}")
     Console().print(f"best of 256 random pools {proposal.random_value:.4f}")
     notes.print(f"picture: {out / 'first_pool.png'}")
-
-
-def _surface(posterior: pw.Posterior, threshold: float) -> np.ndarray:
-    """Exact expected improvement of every pair on a grid."""
-    first, second = np.meshgrid(np.linspace(0, 1, GRID), np.linspace(0, 1, GRID))
-    pairs = np.stack([first.ravel(), second.ravel()], axis=1)[:, :, None]
-    values = jax.vmap(lambda pool: pw.exact.expected_improvement(posterior(pool), threshold))(pairs)
-    return np.asarray(values).reshape(GRID, GRID)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from poolwise.cli.command import FileError, guarded
+from poolwise.cli.command import FileError, guarded, naming
+from poolwise.cli.out import check_out
 from poolwise.cli.terminal import put_json, say
 from poolwise.errors import PoolwiseError
 
@@ -31,16 +32,13 @@ def init(*, file: Path, yes: bool, force: bool, json_: bool) -> None:
 
     On a terminal it asks a few questions; elsewhere, or with --yes, it writes an example to edit.
     """
-    from poolwise.cli.sheet import write
     from poolwise.cli.study_file import load
     from poolwise.cli.template import Answers, text
+    from poolwise.study.tables import write
 
     if file.suffix.lower() != ".toml":
         raise FileError(f"{file}: end the name in .toml.")
-    if file.exists() and not force:
-        raise FileError(f"{file}: is there already; choose another name, or add --force to write over it.")
-    if not file.absolute().parent.is_dir():
-        raise FileError(f"{file}: its folder does not exist; create it first.")
+    check_out(file, force=force)
     content = text(questions() if interactive() and not yes else Answers())
     with tempfile.TemporaryDirectory() as folder:  # nothing is written that would be refused
         trial = Path(folder) / "study.toml"
@@ -50,8 +48,7 @@ def init(*, file: Path, yes: bool, force: bool, json_: bool) -> None:
     if json_:
         put_json({"file": str(file), "name": study.name, "parameters": list(study.space.names)})
         return
-    option = "" if file == Path("study.toml") else f" --study {shlex.quote(str(file))}"
-    say(f"wrote {file}; edit it, then: poolwise {'run' if study.command else 'ask'}{option}")
+    say(f"wrote {file}; edit it, then: poolwise {'run' if study.command else 'ask'}{naming(file)}")
 
 
 def interactive() -> bool:

@@ -6,63 +6,28 @@ import difflib
 import logging
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from poolwise.cli.command import FileError
-from poolwise.cli.sheet import Row, Sheet
-from poolwise.cli.terminal import spelled
+from poolwise.cli.comparing import Entry, Plan, compared, listed
 from poolwise.errors import PoolwiseError
-from poolwise.space.parameters import Choice, Fixed, Parameter
-from poolwise.space.scalars import key
-from poolwise.study.arguments import outcome_of
-from poolwise.study.errors import ConflictError
+from poolwise.space.parameters import Choice, Parameter
 from poolwise.study.frames import parameter_value
 from poolwise.study.placing import stored_params
-from poolwise.study.rows import plain
-from poolwise.study.store import Outcome
 from poolwise.study.study import Study
+from poolwise.study.tables import Row, Sheet
 from poolwise.study.trial import AFTER, BEFORE, Trial
 
 log = logging.getLogger(__name__)
 
 NUMBERS = ("number", "trial")
-FAILURE = re.compile(r"(failed|fail|failure|error|crashed|broken|nan|na|n/a|#n/a|[+-]?inf(inity)?)\s*(:\s*(.*))?", re.I)
+LIKE_NUMBER = ("nr", "no", "num", "id", "#")
+FAILURE = re.compile(
+    r"(failed|fail|failure|error|crashed|broken|nan|na|n/a|#n/a|[+-]?inf(inity)?)\s*([:,;-]\s*(.*))?", re.I
+)
 COMMA = re.compile(r"[+-]?\d+,\d+")
-CLOSE = 0.01  # of a range: what a rounding spreadsheet or a balance may change in a parameter
-SHOWN = 20  # problems of one table
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What one row says: of a trial by its number, or of an experiment of the user's own by its parameters."""
-
-    where: str
-    number: int | None
-    params: dict[str, Any]
-    cells: Mapping[str, str]  # how the parameters are written
-    value: float = math.nan
-    sem: float | None = None
-    reason: str | None = None  # why there is no value
-
-    @property
-    def failed(self) -> bool:
-        return self.reason is not None
-
-    @property
-    def outcome(self) -> Outcome:
-        """What became of the experiment."""
-        if self.reason is None:
-            return outcome_of(self.value, self.sem)
-        return Outcome("failed", reason=plain(self.reason) or "no reason given")
-
-    def repeats(self, trial: Trial) -> bool:
-        """Whether the trial says so already."""
-        if self.failed or trial.state == "failed":
-            return self.failed and trial.state == "failed"
-        return trial.value == self.value and self.sem in (None, trial.sem)
 
 
 @dataclass(frozen=True)
@@ -71,27 +36,27 @@ class Columns:
 
     number: str | None
     value: str
+    state: str | None
     sem: str | None
     reason: str | None
     params: Mapping[str, str]  # from parameters to columns
     others: Sequence[str]
 
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be written, after everything was looked at."""
-
-    entries: Sequence[Entry]
-    repeated: int  # rows that the study knows already
-    empty: int  # rows without a value
+    @property
+    def hint(self) -> str:
+        """What to rename, where a column that is not used looks like that of the numbers."""
+        alike = [column for column in self.others if column.casefold().rstrip(".:") in LIKE_NUMBER]
+        return f"; rename {alike[0]!r} to 'number' if it says the trials" if alike and self.number is None else ""
 
 
 def plan_of(study: Study, name: str, sheet: Sheet, *, replace: bool = False) -> Callable[[Sequence[Trial]], Plan]:
     """What a table says, as a plan for the trials that are there; an error lists all that is wrong with it."""
     columns = find_columns(study, name, sheet)
     entries, problems, empty = [], [], 0
+    unclear = sheet.unclear(cell for row in sheet.rows for cell in _numbers(columns, row))
     for row in sheet.rows:
         try:
+            _check_marks(sheet, columns, row, unclear)
             entry = _entry(study, sheet, columns, row)
         except PoolwiseError as error:
             problems.append(f"line {row.line}: {error}")
@@ -99,19 +64,21 @@ def plan_of(study: Study, name: str, sheet: Sheet, *, replace: bool = False) -> 
         empty += entry is None
         entries += [] if entry is None else [entry]
     if problems:
-        raise FileError(_listed(f"{name}: nothing was written", problems))
-    return lambda trials: _compared(study, trials, name, Plan(entries, 0, empty), replace)
+        raise FileError(listed(f"{name}: nothing was written", problems))
+    return lambda trials: compared(study, trials, name, Plan(entries, 0, empty), replace=replace)
 
 
 def find_columns(study: Study, name: str, sheet: Sheet) -> Columns:
     """The columns of a table by their names, the study's own first; a capital letter more or less does not matter."""
     named = _matched((study.objective, *study.space.names), sheet.columns)
-    known = _matched(("value", *NUMBERS, "sem", "reason"), [c for c in sheet.columns if c not in named.values()])
+    free = [column for column in sheet.columns if column not in named.values()]
+    known = _matched(("value", *NUMBERS, "state", "sem", "reason"), free)
     value = named.get(study.objective) or known.get("value")
     if value is None:
         other = "" if "value" in study.space.names else " (or 'value')"
         raise FileError(
-            f"{name}: has no column {study.objective!r}{other}; its columns are {', '.join(sheet.columns)}."
+            f"{name}: has no column {study.objective!r}{other}; its columns are {', '.join(sheet.columns)}, as its "
+            f"first line says."
             f"{_misspelt(study.objective, sheet.columns)}"
         )
     params = {p: named[p] for p in study.space.names if p in named}
@@ -119,9 +86,9 @@ def find_columns(study: Study, name: str, sheet: Sheet) -> Columns:
     if number is None and not params:
         raise FileError(f"{name}: has no column 'number', which says the trial of each value.")
     sem, reason = known.get("sem"), known.get("reason")
-    used = {value, number, sem, reason, *params.values(), ""}
+    used = {value, number, known.get("state"), sem, reason, *params.values(), ""}
     others = [c for c in sheet.columns if c not in used and c not in (*BEFORE, *AFTER)]
-    return Columns(number, value, sem, reason, params, others)
+    return Columns(number, value, known.get("state"), sem, reason, params, others)
 
 
 def _matched(words: Collection[str], columns: Sequence[str]) -> dict[str, str]:
@@ -141,24 +108,53 @@ def _misspelt(wanted: str, columns: Sequence[str]) -> str:
 
 def _entry(study: Study, sheet: Sheet, columns: Columns, row: Row) -> Entry | None:
     """What a row says; None if it has no value yet."""
-    cell = row.cells.get(columns.value, "")
-    number = row.cells.get(columns.number or "", "")
+    cell, number, state, sem, why = (
+        row.cells.get(column or "", "")
+        for column in (columns.value, columns.number, columns.state, columns.sem, columns.reason)
+    )
     where = f"line {row.line}"
-    if not cell:
+    if not cell and (why or state.casefold() == "failed"):
+        cell = "failed"
+    if not cell and not sem:
         return None
-    value, reason = outcome(sheet, cell, row.cells.get(columns.reason or "", ""))
-    sem = _sem(sheet, row.cells.get(columns.sem or "", "")) if reason is None else None
+    value, reason = outcome(sheet, cell, why) if cell else (math.nan, "")
+    if sem and reason is not None:
+        raise FileError("has a standard error, but no value.")
     known = study.space.parameters
     cells = {p: cell for p, c in columns.params.items() if (cell := row.cells.get(c, ""))}
-    given = {p: parameter_value(known[p], sheet, cell) for p, cell in cells.items()}
+    given = {p: _parameter(known[p], sheet, cell) for p, cell in cells.items()}
     if number:
-        return Entry(where, _whole(sheet, number), given, cells, value, sem, reason)
+        return Entry(where, _whole(sheet, number), given, cells, value, _sem(sheet, sem), reason)
     if not given:
         raise FileError("has a value, but neither the number of a trial nor parameters.")
     kept, outside = stored_params(study.space, given)
     if outside is not None:
         log.warning("%s is outside the space (%s)", where, outside)
-    return Entry(where, None, kept, cells, value, sem, reason)
+    return Entry(where, None, kept, cells, value, _sem(sheet, sem), reason)
+
+
+def _parameter(parameter: Parameter, sheet: Sheet, cell: str) -> Any:
+    """The value of a parameter that a cell spells; 1 and 0 are truth values where there are only these."""
+    if cell in ("0", "1") and isinstance(parameter, Choice) and all(isinstance(v, bool) for v in parameter.values):
+        return cell == "1"
+    return parameter_value(parameter, sheet, cell)
+
+
+def _check_marks(sheet: Sheet, columns: Columns, row: Row, unclear: Collection[str]) -> None:
+    """Refuse a number that may be a thousand times as large."""
+    for cell in _numbers(columns, row):
+        if cell in unclear:
+            whole = re.sub("[.,]", "", cell)
+            raise FileError(
+                f"{cell!r} may be {whole}, as other numbers of the table have another mark; "
+                f"write {whole}, or {cell}0 if it is not."
+            )
+
+
+def _numbers(columns: Columns, row: Row) -> list[str]:
+    """The cells of a row whose numbers nothing else confirms: not the parameters of a trial with a number."""
+    own = () if row.cells.get(columns.number or "") else columns.params.values()
+    return [row.cells.get(column or "", "") for column in (columns.value, columns.sem, *own)]
 
 
 def outcome(sheet: Sheet, cell: str, reason: str = "") -> tuple[float, str | None]:
@@ -193,91 +189,3 @@ def _sem(sheet: Sheet, cell: str) -> float | None:
     if number is None or not 0 <= number < math.inf:
         raise FileError(f"sem: {cell!r} is no standard error, which is a number, zero or more.")
     return number
-
-
-def _compared(study: Study, trials: Sequence[Trial], name: str, said: Plan, replace: bool) -> Plan:
-    """The entries that are news; contradictions within the table, and with the study, are errors."""
-    there = Counter(_identity(t.params, t.value, t.sem, t.state == "failed") for t in trials if t.added)
-    added, told = [], dict[int, Entry]()
-    problems, conflicts, repeated = [], [], 0
-    for entry in said.entries:
-        if entry.number is None:
-            same = _identity(entry.params, entry.value, entry.sem, entry.failed)
-            known = there[same] > 0
-            there[same] -= known
-            repeated += known
-            added += [] if known else [entry]
-        elif problem := _problem(study, trials, entry, told.get(entry.number)):
-            problems.append(f"{entry.where}: {problem}")
-        elif entry.repeats(trial := trials[entry.number]):
-            repeated += 1
-        elif trial.state == "pending" or trial.lease is not None or replace:
-            told[entry.number] = entry
-        else:
-            conflicts.append(f"{entry.where}: trial {entry.number} has {_now(trial)}, the table {_said(entry)}.")
-    if problems:
-        raise FileError(_listed(f"{name}: nothing was written", problems))
-    if conflicts:
-        raise ConflictError(_listed(f"{name}: nothing was written; --replace takes the table's values", conflicts))
-    return Plan([*told.values(), *added], repeated, said.empty)
-
-
-def _problem(study: Study, trials: Sequence[Trial], entry: Entry, before: Entry | None) -> str | None:
-    """What is wrong with an entry about a trial; `before` is an earlier one about the same."""
-    assert entry.number is not None
-    if entry.number >= len(trials):
-        return no_trial(entry.number, len(trials))
-    if before is not None and _said(before) != _said(entry):
-        return f"trial {entry.number} has another value on {before.where}."
-    return _differing(study, trials[entry.number], entry)
-
-
-def no_trial(number: int, count: int) -> str:
-    """That there is no trial of that number, and which there are."""
-    there = f"it has 0 to {count - 1}" if count else "it has none yet; `poolwise ask` gives the first"
-    return f"there is no trial {number} in the study; {there}."
-
-
-def _identity(params: Mapping[str, Any], value: float | None, sem: float | None, failed: bool) -> Any:
-    """What makes two added experiments the same, so that a table may be told twice."""
-    keys = tuple((name, key(value)) for name, value in sorted(params.items()))
-    return keys, *((None, None) if failed else (value, sem))
-
-
-def _differing(study: Study, trial: Trial, entry: Entry) -> str | None:
-    """How a row's parameters contradict those of its trial, beyond what rounding and the writing of texts explain."""
-    for name, value in entry.params.items():
-        stored = trial.params.get(name)
-        same_text = entry.cells[name].strip() == spelled(stored).strip()
-        if not same_text and not _alike(study.space.parameters[name], value, stored):
-            return (
-                f"{name} is {spelled(value)} here and {spelled(stored)} in trial {trial.number}; check the number. "
-                "An experiment of your own has no number: leave its cell empty."
-            )
-    return None
-
-
-def _alike(parameter: Parameter, a: Any, b: Any) -> bool:
-    if key(a) == key(b):
-        return True
-    if isinstance(parameter, Choice | Fixed) or not isinstance(a, int | float) or not isinstance(b, int | float):
-        return False
-    low, high = parameter.low, parameter.high
-    if parameter.log:
-        return a > 0 and b > 0 and abs(math.log(a / b)) <= CLOSE * math.log(high / low)
-    return abs(a - b) <= CLOSE * (high - low)
-
-
-def _said(entry: Entry) -> str:
-    error = "" if entry.sem is None else f" (sem {entry.sem!r})"
-    return "a failure" if entry.failed else f"{entry.value!r}{error}"
-
-
-def _now(trial: Trial) -> str:
-    error = "" if trial.sem is None else f" (sem {trial.sem!r})"
-    return "failed" if trial.state == "failed" else f"{trial.value!r}{error}"
-
-
-def _listed(head: str, problems: Sequence[str]) -> str:
-    more = [f"... and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
-    return "\n  ".join([f"{head}:", *problems[:SHOWN], *more])

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import os
 import shlex
 import shutil
+import signal
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from poolwise.cli.command import INTERRUPTED, FileError, NothingToDo, guarded, study_argument
 from poolwise.cli.show import as_data, put_best
-from poolwise.cli.terminal import put_json, say
+from poolwise.cli.terminal import printing_apart, put_json, say
 
 if TYPE_CHECKING:
     from poolwise.cli.study_file import StudyFile
@@ -93,23 +97,31 @@ class Job:
 
 def _go(file: StudyFile, study: Study, job: Job) -> None:
     from poolwise.study.stops import RunInterrupted
+    from poolwise.study.work import answered
 
     try:
-        study.run(
-            job.objective,
-            trials=file.trials,
-            q=file.q,
-            executor=job.executor,
-            asynchronous=file.asynchronous,
-            timeout=job.timeout,
-            lease=LEASE,
-            progress=True,
-        )
+        with answered(_interrupt), printing_apart():
+            study.run(
+                job.objective,
+                trials=file.trials,
+                q=file.q,
+                executor=job.executor,
+                asynchronous=file.asynchronous,
+                timeout=job.timeout,
+                lease=LEASE,
+                progress=True,
+            )
     except RunInterrupted:
         say(f"stopped; to go on: {_again(file)}")
         raise SystemExit(INTERRUPTED) from None
     finally:
         job.end()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Do what Ctrl-C does, also where that is ignored."""
+    handler = signal.getsignal(signal.SIGINT)
+    (handler if callable(handler) else signal.default_int_handler)(number, frame)
 
 
 def _command(file: StudyFile) -> Job:
@@ -134,7 +146,16 @@ def _function(file: StudyFile, name: str) -> Job:
         raise click.BadParameter(f"{name!r} is not MODULE:NAME, such as train:evaluate.", param_hint="--function")
     sys.path.insert(0, os.getcwd())
     try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise click.BadParameter(f"{error}.", param_hint="--function") from None
+        with contextlib.redirect_stdout(sys.stderr):
+            found = getattr(importlib.import_module(module), attribute)
+    except (Exception, SystemExit) as error:
+        raise click.BadParameter(f"{_explained(error)}.", param_hint="--function") from None
     return Job(found, "processes", file.timeout)
+
+
+def _explained(error: BaseException) -> str:
+    """An error of a module that was imported, and the line of it that it comes from; below Python's own machinery."""
+    words = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
+    own = (__file__, importlib.__file__)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename not in own and f.filename[0] != "<"]
+    return f"{words} ({frames[0].filename}, line {frames[0].lineno})" if frames else words

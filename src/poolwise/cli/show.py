@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from poolwise.cli.command import FileError, NothingToDo, guarded, study_argument
+from poolwise.cli.command import NothingToDo, guarded, study_argument
+from poolwise.cli.out import check_out
 from poolwise.cli.terminal import as_json, brief, put, put_facts, put_json, put_table, say
 
 if TYPE_CHECKING:
@@ -108,8 +109,8 @@ def trials(*, source: Path, state: str | None, last: int | None, format_: str, j
     The pending ones as CSV are a table to be filled in, like that of `poolwise ask`.
     """
     from poolwise.cli.ask import sheet_of
-    from poolwise.cli.sheet import as_csv
     from poolwise.cli.study_file import load
+    from poolwise.study.tables import as_csv
 
     with load(source).look() as study:
         chosen = [trial for trial in study.trials if state in (None, trial.state)][-(last or 0) :]
@@ -125,29 +126,31 @@ def trials(*, source: Path, state: str | None, last: int | None, format_: str, j
 @click.command(short_help="All trials, as CSV, JSON or an Excel file.")
 @click.option("--format", "format_", type=click.Choice(FILES), help="[by the file's name, or csv]")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The file [standard output].")
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
 @study_argument
 @guarded
-def export(*, source: Path, format_: str | None, out: Path | None, json_: bool) -> None:
+def export(*, source: Path, format_: str | None, out: Path | None, force: bool, json_: bool) -> None:
     """All trials with everything that is stored of them, in full digits, as CSV, JSON or an Excel file.
 
     Text that a spreadsheet would take for a formula gets an apostrophe in front; `poolwise tell` takes it off again.
     """
-    from poolwise.cli.sheet import write
     from poolwise.cli.study_file import load
+    from poolwise.study.tables import write
 
     form = "json" if json_ else format_ or ("csv" if out is None else out.suffix.lower().removeprefix("."))
     if form not in FILES:
         raise click.UsageError(f"--out {out}: end its name in .csv, .json or .xlsx, or give --format.")
     if form == "xlsx" and out is None:
         raise click.UsageError("an Excel file is no text; give its name by --out.")
-    with load(source).look() as study:
+    file = load(source)
+    if out is not None:
+        check_out(out, file.files, force=force)
+    with file.look() as study:
         found = study.trials
         content = _content(form, study, found)
     if out is None:
         put(content)
         return
-    if not out.absolute().parent.is_dir():
-        raise FileError(f"{out}: its folder does not exist; create it first.")
     write(out, content)
     say(f"wrote {len(found)} trials to {out}")
 
@@ -173,7 +176,7 @@ def _rows(study: Study, chosen: list[Trial]) -> list[list[Any]]:
 
 
 def _content(form: str, study: Study, chosen: list[Trial]) -> Any:
-    from poolwise.cli.sheet import as_csv, as_workbook
+    from poolwise.study.tables import as_csv, as_workbook
 
     if form == "json":
         return as_json([as_data(trial) for trial in chosen]) + "\n"

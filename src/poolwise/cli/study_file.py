@@ -103,6 +103,13 @@ class StudyFile:
             return study
 
     @property
+    def files(self) -> list[Path]:
+        """The file itself, and those of its database where it is one of files."""
+        if self.url.get_backend_name() != "sqlite":
+            return [self.path]
+        return [self.path, *(Path(f"{self.url.database}{end}") for end in ("", "-wal", "-shm", "-journal"))]
+
+    @property
     def wanted(self) -> Wanted:
         """What the file says of the study itself."""
         return Wanted(self.space, (), self.minimize, self.maximize, self.seed, self.settings)
@@ -171,7 +178,7 @@ def _parsed(path: Path) -> Any:
     except RecursionError:
         raise FileError(f"{path}: is nested too deeply.") from None
     except UnicodeDecodeError:
-        raise FileError(f"{path}: is no text in UTF-8.") from None
+        raise FileError(f"{path}: is no text in UTF-8; save it as UTF-8.") from None
     except FileError:
         raise
     except ValueError as error:

@@ -53,11 +53,16 @@ class Told:
         parts = [
             f"{len(self.told)} told",
             f"{len(self.failed)} failed" if self.failed else "",
-            f"{len(self.added)} added" if self.added else "",
+            f"{len(self.added)} added ({_ranges(self.added)})" if self.added else "",
             f"{self.repeated} known already" if self.repeated else "",
             f"{self.empty} without a value yet" if self.empty else "",
         ]
         return ", ".join(filter(None, parts))
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Consecutive numbers, in words."""
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
 
 
 @click.command(cls=NegativeNumbers, short_help="Tell values, of one trial or of a table.")
@@ -86,16 +91,17 @@ def tell(*, what: str, value: str | None, source: Path, json_: bool, **said: Any
     if json_:
         put_json({**vars(done), "counts": counts})
         return
-    say(f"{done}; {counts['pending']} pending")
+    say(f"{study.name} ({source}): {done}; {counts['pending']} pending")
     if best is not None:
         say(f"best so far: {file.objective} = {best.value!r}, trial {best.number}")
 
 
 def _one(study: Study, number: str, value: str, options: Options) -> Told:
     """The value of one trial, from the command line."""
-    from poolwise.cli.results import decimal_comma, no_trial, outcome
-    from poolwise.cli.sheet import Sheet
+    from poolwise.cli.comparing import no_trial
+    from poolwise.cli.results import decimal_comma, outcome
     from poolwise.study.errors import ConflictError
+    from poolwise.study.tables import Sheet
 
     sheet = Sheet([], [])
     if not number.isascii() or not number.isdigit() or len(number) > LONGEST:
@@ -105,6 +111,10 @@ def _one(study: Study, number: str, value: str, options: Options) -> Told:
     if int(number) >= (count := sum(study.counts.values())):
         raise ConflictError(no_trial(int(number), count))
     result, why = outcome(sheet, value, options.reason)
+    if why is None and options.reason:
+        raise FileError("--reason: belongs to a failure; leave it out, or tell 'failed' instead of a value.")
+    if why is not None and options.sem is not None:
+        raise FileError("--sem: belongs to a value, and a failure has none; leave it out.")
     if why is not None:
         study.fail(int(number), why, replace=options.replace)
         return Told([], [int(number)], [])
@@ -118,9 +128,10 @@ def _one(study: Study, number: str, value: str, options: Options) -> Told:
 
 def _table(study: Study, name: str, options: Options) -> Told:
     """The values of a table."""
-    from poolwise.cli.results import NUMBERS, Plan, find_columns, plan_of
-    from poolwise.cli.sheet import read
+    from poolwise.cli.comparing import Plan, corrections, listed
+    from poolwise.cli.results import NUMBERS, find_columns, plan_of
     from poolwise.study.store import Said
+    from poolwise.study.tables import read
 
     if options.sem is not None or options.reason:
         raise FileError("--sem, --reason: belong to the value of one trial; a table has columns for them.")
@@ -129,16 +140,20 @@ def _table(study: Study, name: str, options: Options) -> Told:
     if not sheet.rows:
         raise NothingToDo(f"{name}: has no rows below its column names.")
     plan = plan_of(study, name, sheet, replace=options.replace)
-    if others := find_columns(study, name, sheet).others:
-        say(f"note: columns that are not used: {', '.join(others)}")
-    planned = Plan([], 0, 0)
+    columns = find_columns(study, name, sheet)
+    if columns.others:
+        say(f"note: columns that are not used: {', '.join(columns.others)}{columns.hint}")
+    planned, notes = Plan([], 0, 0), list[str]()
 
     def decide(there: Sequence[Trial]) -> list[Said]:
-        nonlocal planned
+        nonlocal planned, notes
         planned = plan(there)
+        notes = corrections(there, [entry for entry in planned.entries if entry.number is None])
         return [Said(entry.number, entry.params, entry.outcome) for entry in planned.entries]
 
     stored = study.tell_all(decide, replace=options.replace)
+    if notes:
+        say(listed("note", notes))
     done = Told([], [], [], planned.repeated, planned.empty)
     for entry, trial in zip(planned.entries, stored, strict=True):
         (done.added if entry.number is None else done.failed if entry.failed else done.told).append(trial.number)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Sequence
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +18,21 @@ from poolwise.study.tables import spelled as spelled
 def say(message: str) -> None:
     """A message, on standard error."""
     click.echo(message, err=True)
+
+
+@contextlib.contextmanager
+def printing_apart() -> Iterator[None]:
+    """What is printed meanwhile, also by processes that are started, goes to standard error, away from data."""
+    if sys.__stdout__ is None or sys.__stderr__ is None:
+        yield
+        return
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def put(text: str) -> None:

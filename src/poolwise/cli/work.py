@@ -13,7 +13,7 @@ import click
 from poolwise.cli.command import INTERRUPTED, FileError, guarded, study_argument
 from poolwise.cli.run import Job, _command, _function
 from poolwise.cli.show import as_data, put_best
-from poolwise.cli.terminal import brief, printable, put_json, say
+from poolwise.cli.terminal import brief, printable, printing_apart, put_json, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,8 +51,8 @@ def work(*, source: Path, function: str | None, lease: float, idle: float | None
     """Take trials of a study, run the objective and tell, one at a time, until the budget is reached.
 
     Start as many of these as you like, on any machine that reaches the study's database. No two run the same trial; one
-    of them asks for the next pool, and all take from it. Ctrl-C and SIGTERM give the running trial back. A worker that
-    is killed loses its lease, and another runs the trial again; the third time it is failed.
+    of them asks for the next pool, and all take from it. Ctrl-C, SIGTERM and SIGHUP give the running trial
+    back. A worker that is killed loses its lease, and another runs the trial again; the third time it is failed.
     """
     from poolwise.cli.study_file import load
     from poolwise.study.leases import look
@@ -81,7 +81,8 @@ def _go(file: StudyFile, study: Study, job: Job, shift: Any) -> dict[str, int]:
 
     watch = Watch()
     try:
-        work(study, shift, Means(file.url, job.objective, job.executor, watch, job.end))
+        with printing_apart():
+            work(study, shift, Means(file.url, job.objective, job.executor, watch, job.end))
     except RunInterrupted as stopped:
         say(f"{stopped} {watch.summary}")
         raise SystemExit(INTERRUPTED) from None

@@ -42,10 +42,10 @@ def calibration(study: Study) -> Any:
             style = {"color": colour, "mec": "white", "mew": 0.5, "label": label, "zorder": 3}
             axes.vlines(observed[some], *bounds[:, some], colour, **bars)
             axes.plot(observed[some], predicted[some], marker, ms=5 if n <= MANY else 3.5, **style)
-    objective = belief.record.definition.objective
+    objective = look.cut(belief.record.definition.objective, look.NAME)
     axes.set(xlim=ends, ylim=_tall(ends, bounds))
-    axes.set_xlabel(look.full(f"{objective}, told{_compressed(belief)}"))
-    axes.set_ylabel(look.full(f"{objective}, predicted from the other trials"))
+    axes.set_xlabel(look.lines(f"{objective}, told{_compressed(belief)}", 56))
+    axes.set_ylabel(look.lines(f"{objective}, predicted from the other trials", 48))
     counts = [int((off <= width).sum()) for width in (1.0, WIDE)]
     axes.set_title(
         f"{counts[0]} of {n} trials ({100 * counts[0] / n:.0f} %) within one deviation, expected 68 %\n"

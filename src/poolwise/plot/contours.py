@@ -46,7 +46,7 @@ def contours(study: Study, pair: Sequence[str] = (), *, at: Mapping[str, Any] | 
     centre, called = point_of(belief, at)
     plane = plane_through(belief, names, centre)
     figure, (left, right) = new_figure(1, 2, size=(9.0, 4.0))
-    objective, wish = belief.record.definition.objective, look.wish(study.direction)
+    objective, wish = look.cut(belief.record.definition.objective, look.NAME), look.wish(study.direction)
     lighter = "viridis_r" if study.direction == "minimize" else "viridis"
     _panel(figure, left, belief, plane, (plane.mean, lighter, f"mean of {objective} ({wish})"))
     _panel(figure, right, belief, plane, (plane.deviation, "Greys", f"standard deviation of {objective}"))
@@ -105,14 +105,14 @@ def _panel(
     space = belief.record.definition.space
     drawn = _surface(axes, plane, surface, colours, joined=_joined(space, plane.names))
     bar = figure.colorbar(drawn, ax=axes, pad=0.02, ticks=MaxNLocator(7))
-    bar.set_label(look.full(label), fontsize=8)
+    bar.set_label(look.lines(label, 48), fontsize=8)
     bar.ax.tick_params(labelsize=7)
     _cover(axes, plane)
     _trials(axes, belief, plane)
+    axes.tick_params(labelsize=8)
     first, second = plane.names
     look.dress(axes, "x", first, space.parameters[first], space.axes[first])
     look.dress(axes, "y", second, space.parameters[second], space.axes[second])
-    axes.tick_params(labelsize=8)
 
 
 def _surface(axes: Any, plane: Plane, surface: Float[np.ndarray, "b a"], colours: str, *, joined: bool) -> Any:

@@ -41,7 +41,8 @@ def history(study: Study, *, scale: ValueScale = "auto") -> Any:
         axes.set_yticks([])
     _on_the_axis(axes, record.of("failed"), "failed", marker="x", color=look.RED, ms=5.5, mew=1.6)
     _on_the_axis(axes, record.of("pending"), "pending", marker="D", color=look.INK, mfc="white", ms=4.5, mew=1.1)
-    axes.set(xlabel="trial", ylabel=look.full(f"{record.definition.objective} ({look.wish(study.direction)})"))
+    words = f"{look.cut(record.definition.objective, look.NAME)} ({look.wish(study.direction)})"
+    axes.set(xlabel="trial", ylabel=look.lines(words, 40))
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_title(look.full(_title(record)), fontsize=10, loc="left", pad=18)
     look.clean(axes)
@@ -67,7 +68,8 @@ def _title(record: Record) -> str:
     if not told:
         return "No trial has been told yet"
     best = int(np.argmax(record.sign * values))
-    return f"Best {record.definition.objective} so far: {values[best]:.5g} in trial {told[best].number}"
+    objective = look.cut(record.definition.objective, look.NAME)
+    return f"Best {objective} so far: {values[best]:.5g} in trial {told[best].number}"
 
 
 def _values(axes: Any, record: Record, log: bool) -> None:

@@ -27,7 +27,7 @@ def importance(study: Study, *, method: Method = "variance") -> Any:
         raise InputError(f"method: unknown option {method!r}; choose one of 'variance', 'lengthscale'.")
     belief = belief_of(study, "importance")
     names = list(belief.record.definition.space.axes)
-    figure, axes = new_figure(size=(5.6, 0.42 * len(names) + 1.5))
+    figure, axes = new_figure(size=(5.6, 0.42 * len(names) + 1.9))
     if method == "variance":
         shares = of_variance(belief)
         ranked = sorted(names, key=lambda name: shares[name].total)
@@ -36,8 +36,8 @@ def importance(study: Study, *, method: Method = "variance") -> Any:
         axes.barh(at + 0.19, heights[:, 1], 0.36, color=look.BAND, label="with all others (total)")
         axes.barh(at - 0.19, heights[:, 0], 0.36, color=look.INK, label="alone (first order)")
         labelled = zip([*(at + 0.19), *(at - 0.19)], [*heights[:, 1], *heights[:, 0]], strict=True)
-        words = f"share of the variance of the posterior mean of {study.objective}"
-        axes.legend(frameon=False, fontsize=8, loc="lower right")
+        words = f"share of the variance of the posterior mean of {look.cut(study.objective, look.NAME)}"
+        figure.legend(frameon=False, fontsize=8, loc="outside lower center", ncols=2)
     else:
         share = of_lengthscale(belief)
         ranked = sorted(names, key=lambda name: share[name])
@@ -46,8 +46,8 @@ def importance(study: Study, *, method: Method = "variance") -> Any:
         words = "range of the parameter in lengthscales of the model, as a share"
     for height, length in labelled:
         axes.text(length + 0.01, height, f"{100 * length:.0f} %", va="center", fontsize=7, color=look.GREY)
-    axes.set_yticks(range(len(ranked)), [look.full(name) for name in ranked])
-    axes.set(xlim=(0, 1.08), xlabel=look.full(words))
+    axes.set_yticks(range(len(ranked)), [look.full(look.cut(name, look.NAME)) for name in ranked])
+    axes.set(xlim=(0, 1.08), xlabel=look.lines(words, 60))
     axes.xaxis.label.set_size(8)
     axes.set_xticks(np.linspace(0, 1, 6), [f"{p} %" for p in range(0, 101, 20)])
     axes.tick_params(labelsize=8)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import textwrap
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +17,8 @@ from poolwise.space.parameters import Float as Real
 INK, BAND, DATA, STAR, GREY, GROUND = "#1f4e79", "#9ec1e0", "#e07b00", "#ffd400", "#6b6b6b", "#f0f0f0"
 RED = "#b22222"
 FEW = 12  # values that are drawn one by one
-LONGEST = 16  # characters of a label
+LONGEST, NAME = 16, 36  # characters of a label, and of an objective's name in a sentence
+FEW_WORDS, MOST_WORDS = 8, 15  # labels of choices: those that fit slanted, and upright
 FAR = 10.0  # quartile ranges beyond the quartiles: values farther out do not widen an axis
 
 Side = Literal["x", "y"]
@@ -27,15 +30,27 @@ def plain(text: Any) -> str:
     return full(cut(text))
 
 
-def cut(text: Any) -> str:
-    """Text of a label's length."""
+def cut(text: Any, most: int = LONGEST) -> str:
+    """Text of a label's length, without its middle where it is longer: long names often differ at one end."""
     written = str(text)
-    return written if len(written) <= LONGEST else written[: LONGEST - 1] + "…"
+    return written if len(written) <= most else f"{written[: most // 2]}…{written[len(written) - (most - 1) // 2 :]}"
 
 
 def full(text: str) -> str:
     """Text that is drawn as it is, at its whole length."""
     return text.replace("$", r"\$")
+
+
+def apart(names: Sequence[str]) -> list[str]:
+    """Names cut to a label's length; without what all begin with, where they would look alike."""
+    shared = next((i for i, letters in enumerate(zip(*names, strict=False)) if len({*letters}) > 1), 0)
+    alike = len({cut(name) for name in names}) < len(names)
+    return [full(cut(f"…{name[shared:]}" if alike else name)) for name in names]
+
+
+def lines(text: str, width: int) -> str:
+    """Text that is drawn as it is, broken into lines of a width."""
+    return full(textwrap.fill(text, width))
 
 
 def short(value: Any) -> str:
@@ -76,14 +91,17 @@ def dress(axes: Any, side: Side, name: str, parameter: Parameter, axis: Axis) ->
 
     label, limit, ticks = (getattr(axes, f"set_{side}{what}") for what in ("label", "lim", "ticks"))
     line = getattr(axes, f"{side}axis")
-    label(full(name))
+    label(full(cut(name, NAME)), fontsize=10 if len(name) <= 24 else 8)
     ends = positions(parameter, codes_along(axis, 2) if axis.count > FEW else np.arange(float(axis.count)))
     if isinstance(parameter, Choice):
-        words = [plain(value) for value in parameter.values]
-        ticks(np.arange(float(len(words))), words)
+        at, words = words_of(parameter)
+        style: dict[str, Any] = {}
         if side == "x" and sum(map(len, words)) > 24:
-            axes.tick_params(axis="x", labelrotation=30)
-        limit(-0.5, len(words) - 0.5)
+            style = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+            if len(words) > FEW_WORDS:
+                style |= {"rotation": 90, "va": "center", "fontsize": 6}
+        ticks(at, words, **style)
+        limit(-0.5, axis.count - 0.5)
     elif parameter.log:  # type: ignore[union-attr]
         getattr(axes, f"set_{side}scale")("log")
         limit(ends[0], ends[-1])
@@ -93,6 +111,12 @@ def dress(axes: Any, side: Side, name: str, parameter: Parameter, axis: Axis) ->
         margin = 0.5 * spacing(parameter) if axis.count <= FEW else 0.0
         limit(ends[0] - margin, ends[-1] + margin)
         line.set_major_locator(MaxNLocator(6, integer=not isinstance(parameter, Real)))
+
+
+def words_of(parameter: Choice) -> tuple[Positions, list[str]]:
+    """Places and words of a choice's values, or of every n-th where they are many."""
+    every = math.ceil(len(parameter.values) / MOST_WORDS)
+    return np.arange(0.0, len(parameter.values), every), [plain(value) for value in parameter.values[::every]]
 
 
 def round_ticks(low: float, high: float, *, whole: bool = False) -> Positions:

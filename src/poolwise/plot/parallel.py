@@ -44,9 +44,11 @@ def parallel(study: Study) -> Any:
     axes.plot(across, heights[best], color="white", lw=4.4, zorder=8, solid_capstyle="round")
     axes.plot(across, heights[best], color=look.DATA, lw=2.6, zorder=9, label="best", marker="o", ms=5, mec="black")
     ticks = [_ticks(space.parameters[name], space.axes[name]) for name in space.axes]
-    _rulers(axes, [*space.axes, record.definition.objective], [*ticks, _value_ticks(norm)])
-    words = f"Trial {number} is best, with {record.definition.objective} {value:.5g} ({look.wish(study.direction)})"
-    axes.set_title(look.full(words), fontsize=10, loc="left", pad=24)
+    names = [*look.apart(list(space.axes)), look.plain(record.definition.objective)]
+    _rulers(axes, names, [*ticks, _value_ticks(norm)])
+    objective = look.cut(record.definition.objective, look.NAME)
+    words = f"Trial {number} is best, with {objective} {value:.5g} ({look.wish(study.direction)})"
+    axes.set_title(look.lines(words, int(11 * figure.get_figwidth())), fontsize=10, loc="left", pad=24)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure
 
@@ -102,15 +104,15 @@ def _failed(axes: Any, space: Space, failed: Sequence[Trial]) -> None:
         style = {"color": look.GREY, "lw": 0.8, "ls": ":", "zorder": 1.5}
         axes.plot(np.arange(heights.shape[1]), heights.T, **style)
         ends = np.full(len(heights), heights.shape[1] - 1)
-        axes.plot(ends, heights[:, -1], "x", color=look.RED, ms=5, mew=1.4, zorder=7)
+        axes.plot(ends, heights[:, -1], "x", color=look.RED, ms=5, mew=1.4, zorder=9.5)
         axes.plot([], [], "x:", color=look.GREY, mec=look.RED, ms=5, mew=1.4, lw=0.8, label="failed")
 
 
 def _ticks(parameter: Parameter, axis: Axis) -> list[tuple[float, str]]:
     """Heights and labels of some values of a parameter."""
     if isinstance(parameter, Choice):
-        words = [look.plain(value) for value in parameter.values]
-        return list(zip(_height(axis, np.arange(float(len(words)))).tolist(), words, strict=True))
+        at, words = look.words_of(parameter)
+        return list(zip(_height(axis, at).tolist(), words, strict=True))
     low, high = float(parameter.low), float(parameter.high)  # type: ignore[union-attr]
     if parameter.log:  # type: ignore[union-attr]
         marks = look.log_ticks(low, high)
@@ -118,7 +120,7 @@ def _ticks(parameter: Parameter, axis: Axis) -> list[tuple[float, str]]:
         marks = look.round_ticks(low, high, whole=not isinstance(parameter, Real))
     stepped = isinstance(parameter, Real) and parameter.step is not None
     codes = marks if axis.moving else (marks - low) / (parameter.step if stepped else 1.0)  # type: ignore[union-attr]
-    return list(zip(_height(axis, codes).tolist(), [f"{v:.4g}" for v in marks.tolist()], strict=True))
+    return list(zip(_height(axis, codes).tolist(), _words(marks), strict=True))
 
 
 def _value_ticks(norm: Any) -> list[tuple[float, str]]:
@@ -126,7 +128,13 @@ def _value_ticks(norm: Any) -> list[tuple[float, str]]:
 
     low, high = float(norm.vmin), float(norm.vmax)
     marks = look.log_ticks(low, high) if isinstance(norm, LogNorm) else look.round_ticks(low, high)
-    return [(float(norm(v)), f"{v:.4g}") for v in marks.tolist()]
+    return [(float(norm(v)), word) for v, word in zip(marks.tolist(), _words(marks), strict=True)]
+
+
+def _words(marks: Float[np.ndarray, " n"]) -> list[str]:
+    """Numbers with as few digits as tell them apart, four or more."""
+    words = ([f"{v:.{digits}g}" for v in marks.tolist()] for digits in range(4, 18))
+    return next(found for found in words if len({*found}) == len(found))
 
 
 def _rulers(axes: Any, names: Sequence[str], ticks: Sequence[list[tuple[float, str]]]) -> None:
@@ -141,6 +149,7 @@ def _rulers(axes: Any, names: Sequence[str], ticks: Sequence[list[tuple[float, s
             axes.text(
                 at + (0.05 if last else -0.05), height, word, va="center", fontsize=7, bbox=box, zorder=10, **side
             )
-        axes.text(at, 1.05, look.plain(name), ha="center", va="bottom", fontsize=8.5, weight="bold" if last else None)
+        small = 8.5 if max(map(len, names)) <= 12 else 7
+        axes.text(at, 1.05, name, ha="center", va="bottom", fontsize=small, weight="bold" if last else None)
     axes.set(xlim=(-0.35, len(names) - 0.6), ylim=(-0.03, 1.03))
     axes.set_axis_off()

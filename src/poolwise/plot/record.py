@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from poolwise.study.model import Model
 
 SHORT = 0.3  # of the cube's side
+LARGEST = 1e306  # of a value: axes hold no range that is much longer
 ROWS = 256  # points that are predicted at once: one shape, one program
 
 
@@ -107,6 +108,9 @@ def belief_of(study: Study, picture: str) -> Belief:
 
     record = record_of(study)
     space = record.definition.space
+    largest = float(np.abs(record.told[1]).max(initial=0.0))
+    if largest > LARGEST:
+        raise InputError(f"{picture}: values as large as {largest:g} cannot be drawn; tell them in another unit.")
     if not space.axes:
         raise InputError(f"{picture}: the space of study {study.name!r} has no parameter that varies.")
     model = learn(record.definition, record.trials)

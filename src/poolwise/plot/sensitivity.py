@@ -26,13 +26,18 @@ class Share:
 
 def of_variance(belief: Belief) -> dict[str, Share]:
     """Sobol' indices of the posterior mean over the whole space, constraints aside."""
-    return shares(lambda U: belief.predict(U)[0] / belief.model.scale.unit, belief.record.definition.space)
+    scale = belief.model.scale
+
+    def outcomes(U: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        return (belief.predict(U)[0] / scale.unit - scale.sign * scale.centre) / scale.spread
+
+    return shares(outcomes, belief.record.definition.space)
 
 
 def shares(
     f: Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, " n"]], space: Space, samples: int = SAMPLES
 ) -> dict[str, Share]:
-    """Sobol' indices of a function of the cube, by the estimators of Jansen (1999).
+    """Sobol' indices of a function of the cube, in a unit in which 1e-9 is nothing, by the estimators of Jansen (1999).
 
     With A and B independent samples, and A_i equal to A but for parameter i, which it has from B,
 
@@ -42,7 +47,7 @@ def shares(
     A, B = (_points(space, half) for half in np.split(unit, 2, axis=1))
     at_a, at_b = f(A), f(B)
     variance = float(np.var(np.concatenate([at_a, at_b])))
-    size = float(np.abs(at_a).max())
+    size = max(1.0, float(np.abs(at_a).max()))
     found = {}
     for name in space.axes:
         mixed = A.copy()

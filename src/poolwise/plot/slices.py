@@ -58,8 +58,8 @@ def slices(study: Study, *, at: Mapping[str, Any] | None = None) -> Any:
             axes.tick_params(labelleft=False)
     for axes in panels[len(cut) :]:
         axes.set_visible(False)
-    words = f"{belief.record.definition.objective} ({look.wish(study.direction)})"
-    figure.supylabel(look.full(words), fontsize=9)
+    words = f"{look.cut(belief.record.definition.objective, look.NAME)} ({look.wish(study.direction)})"
+    figure.supylabel(look.lines(words, 22 * rows + 16), fontsize=9)
     figure.suptitle(look.full(_title(space.decode(centre), called, 36 * columns)), fontsize=9)
     found = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     order = [label for label in LEGEND if label in found]
@@ -108,8 +108,8 @@ def _panel(axes: Any, belief: Belief, one: Slice, centre: Float[np.ndarray, " d"
     where = look.positions(parameter, axis.read(centre[None, space.columns[one.name]]))
     axes.axvline(where[0], color=look.INK, lw=0.9, ls=":", zorder=1, label=POINT)
     _trials(axes, belief, one.name, centre)
-    look.dress(axes, "x", one.name, parameter, axis)
     axes.tick_params(labelsize=8)
+    look.dress(axes, "x", one.name, parameter, axis)
     look.clean(axes)
 
 

@@ -42,34 +42,36 @@ class Fineness:
         checks.count("samples", self.samples)
 
 
-def surface(
+def surface(  # noqa: PLR0913
     posterior: Posterior,
     integrand: Any,
     *,
     name: str,
     label: str = "acquisition value",
+    pool: Float[np.ndarray, "2 1"] | None = None,
     fineness: Fineness = Fineness(),  # noqa: B008
 ) -> Any:
     """Left, a belief about points in [0, 1], with its observations; right, the acquisition value of every pair.
 
-    Stars are the pair of the highest value, once in either order; the dashed line is the axis of symmetry. Where few
-    pairs are worth far less than the rest, these share the lowest colour, and the colour bar ends in a tip.
+    Stars are `pool`, or the pair of the highest value, once in either order; the dashed line is the axis of symmetry.
+    Where few pairs are worth far less than the rest, these share the lowest colour, and the colour bar ends in a tip.
     """
     _on_a_line(posterior)
     check_integrand(integrand)
     x = np.linspace(0, 1, fineness.grid)
     values = pair_values(posterior, integrand, fineness)
-    pool = x[list(np.unravel_index(int(np.argmax(values)), values.shape))]
+    best = x[list(np.unravel_index(int(np.argmax(values)), values.shape))]
+    shown = best if pool is None else pool[:, 0]
     figure, (left, right) = new_figure(1, 2, size=SIZE)
     _belief(left, posterior)
     if hasattr(integrand, "threshold"):
         left.axhline(float(integrand.threshold), color=GREY, lw=1.0, ls="--", label="threshold")
-    for place in pool:
+    for place in shown:
         left.axvline(place, color=GREY, lw=0.8, ls=":", zorder=1)
-    left.plot(pool, posterior(pool[:, None]).mean, label="best pair", **_star())
+    left.plot(shown, posterior(shown[:, None]).mean, label="best pair" if pool is None else "the pool", **_star())
     _legend(left)
     _pairs(figure, right, values, label)
-    for pair in (pool, pool[::-1]):
+    for pair in (shown, shown[::-1]):
         right.plot(*pair, **_star())
     right.set_title(name, pad=PAD)
     return figure

@@ -62,7 +62,12 @@ def is_missing(url: str | URL | None) -> bool:
 
 
 def shown(url: URL) -> str:
-    """The address without password and without the values of its query, either of which may be a secret."""
+    """The address without password and without the values of its query, either of which may be a secret.
+
+    A path of SQLite is shown as it is, with escapes for bytes that are no text.
+    """
+    if url.get_backend_name() == "sqlite" and not in_memory(url):
+        return f"sqlite:///{url.database}".encode(errors="backslashreplace").decode()
     bare = url.set(drivername=url.get_backend_name(), query={})
     text = bare.render_as_string(hide_password=True)
     hidden = "&".join(f"{key}={MASK}" for key in url.query)

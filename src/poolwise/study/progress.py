@@ -29,6 +29,7 @@ class Display(Callback):
         self._total = self._finished = self._failed = self._pending = self._pool = 0
         self._size, self._shown = 0, 0
         self._best: float | None = None
+        self._waited = False
 
     def on_start(self, study: Any, trials: int) -> None:
         asked = [trial for trial in study.trials if not trial.added]
@@ -54,6 +55,12 @@ class Display(Callback):
         self._pending += len(pool)
         self._size = self._size or len(pool)
         self._update(study)
+
+    def on_wait(self, study: Any, held: int) -> None:
+        """Said once where there is no live line: nothing may happen until a lease is over."""
+        if self._live is None and not self._waited:
+            self._console.print(f"waiting for {held} trial(s) that another run has, or had when it was killed")
+        self._waited = True
 
     def on_tell(self, study: Any, trial: Trial) -> None:
         better = max if study.direction == "maximize" else min

@@ -154,6 +154,8 @@ class Run:
             raise self._interrupted()
         if not self._fill():
             return False
+        if self._held and not self._running:
+            self._callbacks._call("on_wait", self._held)
         if self._running or self._held:
             self._settle(self._patience())
         return True

@@ -21,9 +21,12 @@ LARGEST = 50_000_000  # bytes of a table
 MOST_COLUMNS = 2_000
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")  # what a spreadsheet would run, behind any number of our own marks
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+DECIMAL = re.compile(r"[+-]?\d+([.,])\d+")
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 UNWRITTEN = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")  # in Excel files: _x000D_
 WRITTEN = re.compile("_x([0-9A-Fa-f]{4})_")
 MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 SEPARATORS = (",", ";", "\t")
 
 
@@ -53,6 +56,11 @@ class Sheet:
         if self.comma and "." not in plain:
             plain = plain.replace(",", ".", 1)
         return float(plain) if plain.isascii() and NUMBER.fullmatch(plain) else None
+
+    def unclear(self, cells: Iterable[str]) -> set[str]:
+        """Those of some cells that may be thousands: 1.234 beside 3,5, where one of the marks is none of decimals."""
+        decimals = {cell: match[1] for cell in cells if self.comma and (match := DECIMAL.fullmatch(cell))}
+        return {cell for cell in decimals if len({*decimals.values()}) > 1 and THOUSANDS.fullmatch(cell)}
 
 
 def spelled(value: Any) -> str:
@@ -117,11 +125,16 @@ def as_workbook(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
 
 def write(path: Path, content: str | bytes) -> None:
     """Write a file, whole or not at all."""
-    data = content.encode() if isinstance(content, str) else content
+    if path.exists() and not path.is_file():
+        raise TableError(f"{path}: is no file that could be replaced; choose another name.")
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
-    except OSError as error:  # which names the temporary file
+        _write(path, content.encode() if isinstance(content, str) else content)
+    except OSError as error:  # which names the temporary file, or none
         raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def _write(path: Path, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
@@ -142,6 +155,8 @@ def read(name: str, data: bytes, expected: Iterable[str]) -> Sheet:
         raise TableError(f"{name}: has more than {LARGEST} bytes.")
     if data.startswith(b"PK\x03\x04"):
         return _sheet(name, _workbook(name, data), comma=False)
+    if data.startswith(OLD_EXCEL):
+        raise TableError(f"{name}: is an Excel file of the old kind; save it as .xlsx or CSV.")
     text = _text(name, data)
     known = {word.casefold() for word in expected}
     first, _, rest = text.partition("\n")
@@ -198,7 +213,9 @@ def _sheet(name: str, lines: Sequence[Sequence[str]], *, comma: bool) -> Sheet:
         cause = "is it a decimal comma? Write a point, or separate columns by semicolons; quote commas in texts."
     for i, cells in filled[1:]:
         if any(cells[len(columns) :]):
-            raise TableError(f"{name}: line {i} has more cells than there are columns; {cause}")
+            raise TableError(
+                f"{name}: line {i} has more cells than line {filled[0][0]}, which names the columns; {cause}"
+            )
         rows.append(Row(i, {c: unescaped(cell) for c, cell in zip(columns, cells, strict=False) if c}))
     return Sheet(columns, rows, comma)
 
@@ -214,9 +231,12 @@ def _workbook(name: str, data: bytes) -> list[list[str]]:
     try:
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
         rows = [[_cell(cell) for cell in row] for row in book.worksheets[0].iter_rows(values_only=True)]
+        sheets = book.sheetnames
         book.close()
     except Exception as error:  # openpyxl's own and those of zip and XML readers
         raise TableError(f"{name}: cannot be read as an Excel file ({error}); save the table as CSV.") from None
+    if len(sheets) > 1 and not any(map(any, rows)):
+        raise TableError(f"{name}: its first sheet, {sheets[0]!r}, is empty; move the table there, or save it as CSV.")
     return rows
 
 

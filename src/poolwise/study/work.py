@@ -79,7 +79,7 @@ class Means:
 def work(study: Study, shift: Shift, means: Means) -> None:
     """Take trials, have them run and tell them, until so many of the study are finished.
 
-    Ctrl-C and SIGTERM give the trial back and raise `RunInterrupted`.
+    Ctrl-C, SIGTERM and SIGHUP give the trial back and raise `RunInterrupted`.
     """
     _check_call(means.objective, study.space.names)
     kind = kind_of(means.objective, means.executor, alone=False)
@@ -92,7 +92,7 @@ def work(study: Study, shift: Shift, means: Means) -> None:
 
 @contextlib.contextmanager
 def _terminating(interrupt: Interrupt) -> Iterator[None]:
-    """Take SIGTERM as Ctrl-C: schedulers send it some time before they kill."""
+    """Take SIGTERM and SIGHUP as Ctrl-C: of schedulers, some time before they kill, and of a terminal that closes."""
 
     def note(number: int, frame: FrameType | None) -> None:
         again, interrupt.noted = interrupt.noted, True
@@ -100,14 +100,30 @@ def _terminating(interrupt: Interrupt) -> Iterator[None]:
         if again:
             raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():
+    with answered(note):
         yield
-        return
-    before = signal.signal(signal.SIGTERM, note)
+
+
+@contextlib.contextmanager
+def answered(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Have SIGTERM and SIGHUP handled, where they are not ignored; SIGHUP once, as kernel and shell both send it."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if number != signal.SIGTERM:
+            signal.signal(number, signal.SIG_IGN)
+        handler(number, frame)
+
+    found = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in found}
+    mine = threading.current_thread() is threading.main_thread()
+    taken = [number for number in found if mine and before[number] not in (signal.SIG_IGN, None)]
+    for number in taken:
+        signal.signal(number, handle)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in taken:
+            signal.signal(number, before[number])
 
 
 class Worker:

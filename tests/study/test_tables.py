@@ -1,14 +1,14 @@
 """Tables of spreadsheets: what was written is read back, whatever dialect is between."""
 
 import io
+import os
 
 import openpyxl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from poolwise.cli.command import FileError
-from poolwise.cli.sheet import as_csv, escaped, read, unescaped
+from poolwise.study.tables import TableError, as_csv, escaped, read, unescaped, write
 
 EXPECTED = ["number", "yield", "x"]
 
@@ -83,22 +83,23 @@ def test_a_minus_sign_of_typesetters():
         (b'number,yield\n1,"2\n', "cannot be read as a table"),
         (b"\xff\xfen", "no text in utf-16"),
         (b"PK\x03\x04 no zip", "cannot be read as an Excel file"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "save it as .xlsx or CSV"),
         (b"number," + b"x" * 200_000, "cannot be read as a table"),
     ],
 )
 def test_what_is_no_table(data, words):
     """It is refused, by name."""
-    with pytest.raises(FileError, match=rf"t\.csv: .*{words}"):
+    with pytest.raises(TableError, match=rf"t\.csv: .*{words}"):
         read("t.csv", data, EXPECTED)
 
 
 @settings(max_examples=100)
 @given(st.binary(max_size=60) | st.text(alphabet='",;\n\r\t\0=ab1', max_size=40).map(str.encode))
 def test_no_bytes_break_the_reader(data):
-    """Whatever a file holds, it is a table or a FileError."""
+    """Whatever a file holds, it is a table or a TableError."""
     try:
         sheet = read("t.csv", data, EXPECTED)
-    except FileError:
+    except TableError:
         return
 
     assert all(set(row.cells) <= set(sheet.columns) for row in sheet.rows)
@@ -132,3 +133,53 @@ def test_an_excel_file():
     sheet = read("t.xlsx", stream.getvalue(), EXPECTED)
 
     assert [{"number": "3", "yield": "0.5", "note": ""}] == [dict(row.cells) for row in sheet.rows]
+
+
+def test_a_file_that_is_too_large(tmp_path):
+    """The file that was wanted is named, and nothing is left of it."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"all\.csv") as refused:
+            write(tmp_path / "all.csv", "x" * 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    assert str(tmp_path / "all.csv") == refused.value.filename
+    assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names")
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    """Such as a pipe or a device, which a file with its name would be no longer."""
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(TableError, match="is no file"):
+        write(tmp_path / "pipe", "x")
+
+
+def test_an_excel_file_with_its_table_elsewhere():
+    """It says which sheet was looked at."""
+    book = openpyxl.Workbook()
+    book.create_sheet("Results").append(["number", "yield"])
+    stream = io.BytesIO()
+    book.save(stream)
+
+    with pytest.raises(TableError, match="its first sheet, 'Sheet', is empty"):
+        read("t.xlsx", stream.getvalue(), EXPECTED)
+
+
+@pytest.mark.parametrize(
+    "cells, unclear",
+    [
+        (["1.234", "3,5"], {"1.234"}),
+        (["1,234", "-3.5"], {"1,234"}),
+        (["1.234", "35"], set()),
+        (["0.234", "1234.567", "12.3450", "3,5"], set()),
+    ],
+)
+def test_what_may_be_thousands(cells, unclear):
+    """Three digits behind a mark, where other numbers have another one."""
+    assert unclear == read("t", b"number;x\n", EXPECTED).unclear(cells)
+    assert set() == read("t", b"number,x\n", EXPECTED).unclear(cells)
