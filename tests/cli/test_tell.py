@@ -60,6 +60,19 @@ def test_a_failure(asked):
     assert ["clogged", "dropped", "told as 'nan'"] == [trial.reason for trial in trials(asked)[:3]]
 
 
+def test_another_reason_replaces_the_first_where_it_may(asked):
+    """Of one value and in a table; without --replace a failure keeps its reason."""
+    asked("tell", 0, "failed: clogged")
+    asked.write("t.csv", "number,yield\n0,failed: power cut\n")
+
+    assert 1 == asked.json("tell", "t.csv")["repeated"]
+    assert "clogged" == trials(asked)[0].reason
+    assert [0] == asked.json("tell", "t.csv", "--replace")["failed"]
+    assert "power cut" == trials(asked)[0].reason
+    assert [0] == asked.json("tell", 0, "failed: dropped", "--replace")["failed"]
+    assert "dropped" == trials(asked)[0].reason
+
+
 @pytest.mark.parametrize(
     "arguments, words",
     [

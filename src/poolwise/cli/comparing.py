@@ -16,7 +16,7 @@ from poolwise.space.scalars import key
 from poolwise.study.arguments import outcome_of
 from poolwise.study.errors import ConflictError
 from poolwise.study.rows import plain
-from poolwise.study.store import Outcome
+from poolwise.study.store import NO_REASON, Outcome
 from poolwise.study.study import Study
 from poolwise.study.trial import Trial
 
@@ -45,13 +45,13 @@ class Entry:
         """What became of the experiment."""
         if self.reason is None:
             return outcome_of(self.value, self.sem)
-        return Outcome("failed", reason=plain(self.reason) or "no reason given")
+        return Outcome("failed", reason=plain(self.reason) or NO_REASON)
 
-    def repeats(self, trial: Trial) -> bool:
-        """Whether the trial says so already."""
-        if self.failed or trial.state == "failed":
-            return self.failed and trial.state == "failed"
-        return trial.value == self.value and self.sem in (None, trial.sem)
+    def repeats(self, trial: Trial, *, replace: bool) -> bool:
+        """Whether the trial says so already; another reason is news where it may take the place of the first."""
+        said, row = self.outcome, vars(trial)
+        news = self.failed and (replace or trial.lease is not None) and said.differs(row)
+        return said.repeats(row) and not news
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def compared(study: Study, trials: Sequence[Trial], name: str, said: Plan, *, re
                 problems.append(f"{entry.where} is trial {asked}, which is pending: give its number.")
         elif problem := _problem(study, trials, entry, told.get(entry.number)):
             problems.append(f"{entry.where}: {problem}")
-        elif entry.repeats(trial := trials[entry.number]):
+        elif entry.repeats(trial := trials[entry.number], replace=replace):
             repeated += 1
         elif trial.state == "pending" or trial.lease is not None or replace:
             told[entry.number] = entry
