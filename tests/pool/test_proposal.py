@@ -93,6 +93,39 @@ def test_points_differ_from_each_other_and_from_pending_ones():
     assert gaps.min() >= 1e-6
 
 
+@pytest.fixture(scope="module")
+def slope():
+    """A belief whose best place is the corner x = 1, also for replicates."""
+    grid = np.linspace(0, 1, 9)[:, None]
+    return pw.GaussianProcess(pw.Matern52(0.5), noise=1e-2).condition(grid, 2 * grid[:, 0])
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [pw.EnergyEntropy(0.01), pw.integrand(lambda y, mean: jnp.min(y)), pw.integrand(lambda y, mean: jnp.mean(y))],
+    ids=["energy", "min", "mean"],
+)
+@pytest.mark.parametrize("pending", [None, [[1.0]]], ids=["alone", "pending"])
+def test_points_of_which_all_want_one_place_stand_side_by_side(slope, goal, pending):
+    """Worth what replicates are, but for a thousandth, and within the cube."""
+    proposal = pw.propose(slope, goal, 3, pending=pending)
+    replicates = pw.propose(slope, goal, 3, pending=pending, replicate=True)
+    gaps = np.diff(np.sort(np.concatenate([proposal.pool.ravel(), np.ravel(pending or [])])))
+
+    assert gaps.min() >= 1e-6
+    assert proposal.pool.min() >= 0
+    assert proposal.pool.max() <= 1
+    assert proposal.value > replicates.value - 1e-2
+
+
+def test_a_point_that_can_add_nothing_does_not_stand_beside_a_pending_one():
+    """An own maximum, in whose corner somebody is already: the other is to look elsewhere."""
+    known = pw.GaussianProcess(pw.SquaredExponential(5.0), noise=1e-6).condition(X, X.sum(axis=1))
+    pool = pw.propose(known, pw.integrand(lambda y, mean: jnp.max(y)), 1, pending=[[1.0, 1.0]]).pool
+
+    assert np.abs(pool - 1).max() > 0.05
+
+
 @pytest.mark.parametrize(
     "maximizer",
     [

@@ -19,11 +19,11 @@ from poolwise.belief.gaussian_process import Posterior
 from poolwise.paper.choosing import OUTER
 from poolwise.paper.crowd import Ask, Pools, normals_of, objective_of, stacked
 from poolwise.paper.settings import Setup
+from poolwise.pool.apart import distinct
 from poolwise.pool.ascent import RACE, SAMPLED, Ascent, Beginning, Found, _advance, _begin, _climb, _first_states
 from poolwise.pool.idle import IMPROVEMENTS, idle_points, incumbent
 from poolwise.pool.joint import GeneralObjective
 from poolwise.pool.judge import FRESH, FRESH_SEED, Judged, _judge_max
-from poolwise.pool.searching import _distinct
 from poolwise.pool.starts import Room, around_best, candidate_sets
 
 
@@ -76,7 +76,7 @@ def proposed(asked: Ask, setup: Setup) -> tuple[Pools, Int[np.ndarray, " t"]]:
 
 def _apart(asked: Ask, pools: Pools, pending: Sequence[Float[np.ndarray, "_ d"]]) -> Pools:
     each = zip(pools, pending, asked.seeds, strict=True)
-    return np.stack([_distinct(Found(pool, 0), beside, seed, False).pool for pool, beside, seed in each])
+    return np.stack([distinct(Found(pool, 0), beside, seed).pool for pool, beside, seed in each])
 
 
 def offered_to(asked: Ask, settings: Ascent, q: int) -> tuple[Float[np.ndarray, "t q c d"], Float[np.ndarray, "t s c"]]:
