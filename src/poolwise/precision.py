@@ -50,11 +50,16 @@ def to_numpy(tree: R) -> R:
 
 def to_double(value: Any) -> AnyArray:
     """A 64-bit array: a copy of numbers on the host, where they stay until a program takes them, or a JAX array."""
+    if np.ma.is_masked(value):
+        raise ValueError("some are masked")
+    host = value
     if not isinstance(value, jax.Array):
         with contextlib.suppress(TypeError, ValueError):  # such as a list of tracers, or ragged rows
             host = np.array(value)
             if host.dtype.kind in "biuf":
                 return host.astype(np.float64, copy=False)  # type: ignore[return-value]
+    if getattr(host, "dtype", np.dtype(float)).kind == "c":
+        raise TypeError("they are complex")
     return jnp.asarray(value, dtype=np.float64)
 
 

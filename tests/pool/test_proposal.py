@@ -365,6 +365,11 @@ for named, call in {
     "q": lambda: pw.propose(posterior, goal, 2.5),
     "posterior": lambda: pw.propose("none", goal, 2),
     "maximizer": lambda: pw.propose(posterior, goal, 2, maximizer="lbfgs"),
+    "deadline": lambda: pw.propose(posterior, goal, 2, deadline="3"),
+    "budget": lambda: pw.propose(posterior, goal, 2, budget=200),
+    "evaluations": lambda: pw.Budget(evaluations=200.5),
+    "evaluations: expected": lambda: pw.Budget(evaluations="a"),
+    "seconds": lambda: pw.Budget(seconds="a"),
 }.items():
     try:
         call()

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
+from poolwise import checks
 from poolwise.errors import InputError
 
 Objective = Callable[[Float[Array, "r p"]], Float[Array, " r"]]
@@ -36,10 +37,10 @@ class Budget:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if self.evaluations is not None and not self.evaluations >= 1:
-            raise InputError(f"evaluations={self.evaluations}: allow at least one, or leave it out for no limit")
-        if self.seconds is not None and not self.seconds > 0:
-            raise InputError(f"seconds={self.seconds}: allow more than zero, or leave it out for no limit")
+        if self.evaluations is not None:
+            checks.store_counts(self, "evaluations")
+        if self.seconds is not None:
+            checks.duration("seconds", self.seconds)
 
     def allowed(self, default: int) -> int:
         """The number of evaluations that may be made: `default` where neither limit is set."""

@@ -22,16 +22,7 @@ from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from poolwise import checks
-from poolwise.maximizers.climb import (
-    UNLIMITED,
-    Budget,
-    Climb,
-    Log,
-    Objective,
-    as_pytree,
-    as_starts,
-    evaluate,
-)
+from poolwise.maximizers.climb import UNLIMITED, Budget, Climb, Log, Objective, as_pytree, as_starts, evaluate
 from poolwise.precision import AnyArray, double
 from poolwise.pytree import pytree, static
 
@@ -278,8 +269,7 @@ class Lbfgsb:
     ftol: float = 1e-9
 
     def __post_init__(self) -> None:
-        checks.count("rounds", self.rounds)
-        checks.count("memory", self.memory)
+        checks.store_counts(self, "rounds", "memory")
 
     @double
     def __call__(self, objective: Objective, starts: ArrayLike, budget: Budget = UNLIMITED, *, seed: int = 0) -> Climb:

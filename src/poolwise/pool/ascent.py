@@ -58,10 +58,9 @@ class Ascent:
     polish: int = 60
 
     def __post_init__(self) -> None:
-        checks.count("samples", self.samples, least=FEWER**2)
-        for name in ("candidates", "starts", "rounds", "lanes"):
-            checks.count(name, getattr(self, name))
-        checks.count("polish", self.polish, least=0)
+        checks.store_counts(self, "candidates", "starts", "rounds", "lanes")
+        for name, least in (("samples", FEWER**2), ("polish", 0)):
+            object.__setattr__(self, name, checks.count(name, getattr(self, name), least=least))
 
 
 @dataclass(frozen=True)

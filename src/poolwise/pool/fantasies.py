@@ -53,8 +53,7 @@ class OneShot:
     turns: int = 3
 
     def __post_init__(self) -> None:
-        for name in ("fantasies", "lanes", "rounds", "turns"):
-            checks.count(name, getattr(self, name))
+        checks.store_counts(self, "fantasies", "lanes", "rounds", "turns")
 
     @double
     def __call__(self, objective: Objective, starts: ArrayLike, budget: Budget = UNLIMITED, *, seed: int = 0) -> Climb:
