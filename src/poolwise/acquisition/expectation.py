@@ -13,7 +13,14 @@ from jaxtyping import Array, Float
 
 from poolwise import checks
 from poolwise.acquisition.base_samples import normals
-from poolwise.acquisition.integrand import Integrand, Probability, ProbabilityOfImprovement, averaged, baseline_slots
+from poolwise.acquisition.integrand import (
+    Custom,
+    Integrand,
+    Probability,
+    ProbabilityOfImprovement,
+    averaged,
+    baseline_slots,
+)
 from poolwise.acquisition.region import Box, inside
 from poolwise.belief.factor import cholesky
 from poolwise.belief.gaussian_process import Posterior
@@ -115,7 +122,7 @@ def as_pytree(integrand: Any) -> Any:
     """A plain function becomes a pytree without leaves, so that it can be an argument of a compiled program."""
     leaves = jax.tree.leaves(integrand)
     plain = len(leaves) == 1 and leaves[0] is integrand
-    return jax.tree_util.Partial(integrand) if plain else integrand  # type: ignore[no-untyped-call]
+    return Custom(integrand) if plain else integrand
 
 
 @jax.jit
