@@ -32,13 +32,19 @@ def double(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def entry(*args: P.args, **kwargs: P.kwargs) -> R:
-        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs)))
-        if traced and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        if narrow((args, kwargs)):
             return _differentiable(function, args, kwargs)
         with jax.enable_x64(True):
             return to_numpy(function(*args, **kwargs))
 
     return entry
+
+
+def narrow(arguments: Any) -> bool:
+    """Whether arguments are under a transformation in 32 bit."""
+    if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        return False
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments))
 
 
 def to_numpy(tree: R) -> R:
