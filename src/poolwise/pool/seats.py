@@ -98,8 +98,8 @@ class MaxTable:
         slot = low + len(self.pending) + free
         taken = (np.arange(c) < low + len(given)) & (np.arange(c) != slot)
         if low:
-            points = np.concatenate([np.asarray(self.integrand.points), points])
-            taken[:low] = np.asarray(self.integrand.live)
+            points = np.concatenate([self.integrand.places, points])
+            taken[:low] = self.integrand.live
         prefix = _prefix(self.field, self.integrand, self.normals, points, taken.astype(float))
         return Seat(self.field, self.integrand, prefix, jnp.asarray(slot))
 
