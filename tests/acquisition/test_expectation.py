@@ -380,3 +380,12 @@ def test_one_draw_says_nothing_of_its_error(base, samples, plane):
 
         assert np.isfinite(estimate.value)
         assert np.inf == estimate.error
+
+
+def test_a_known_outcome_in_a_pool_does_not_improve():
+    """Observed without noise, and as high as the threshold: what is left is the other point's own improvement."""
+    posterior = pw.GaussianProcess(pw.Matern52(0.25)).condition([[0.1], [0.5], [0.85]], [0.86, 0.39, 0.78])
+    pool = [[0.1], [0.52]]
+    exact = pw.exact.expected_improvement(posterior(pool), 0.86)
+
+    assert abs(pw.expectation(pw.ExpectedImprovement(0.86), posterior, pool, samples=2**12).value - exact) < 1e-8
