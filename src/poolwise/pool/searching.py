@@ -117,7 +117,7 @@ def searched(  # noqa: PLR0913
             found = search(maximizer, belief, worth, q, pending, seed=seed, limit=bound, picks=picks)
         else:
             found = _climb(maximizer, belief, worth, q, pending, limit=limit, seed=seed)
-        return found if replicate else distinct(found, pending, seed, _beside(posterior, as_pytree(integrand), pending))
+        return found if replicate else distinct(found, pending, seed, beside(posterior, as_pytree(integrand), pending))
 
 
 def acquisition_starts(
@@ -172,7 +172,7 @@ def _climb(  # noqa: PLR0913
     return Found(climb.best.reshape(q, -1), climb.evaluations)
 
 
-def _beside(posterior: Posterior, integrand: Any, pending: Float[np.ndarray, "w d"]) -> Worth | None:
+def beside(posterior: Posterior, integrand: Any, pending: Float[np.ndarray, "w d"]) -> Worth | None:
     """What tells whether a point is worth more next to another; to a maximum one in the same place adds nothing."""
     if isinstance(integrand, MaxType):
         return None
