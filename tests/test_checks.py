@@ -1,5 +1,8 @@
 """Bad input: a Poolwise error that is a ValueError too, names the argument, and says what to change."""
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -89,6 +92,11 @@ BAD = {
     "paths without dimension": ("dimension", lambda s: pw.sample_paths(PROCESS)),
     "no paths": ("count", lambda s: pw.sample_paths(s, 0)),
     "few samples of a search": ("samples", lambda s: pw.Ascent(samples=3)),
+    "masked y": ("y", lambda s: PROCESS.condition(X, np.ma.array(Y, mask=[False, False, True]))),
+    "complex y": ("y", lambda s: PROCESS.condition(X, np.array(Y) + 1j)),
+    "complex y of JAX": ("y", lambda s: PROCESS.condition(X, jnp.array(Y) + 1j)),
+    "negative seed of balanced": ("seed", lambda s: pw.balanced(s, 2, seed=-1)),
+    "negative seed of thompson": ("seed", lambda s: pw.thompson(s, 2, seed=-1)),
     "paths at a vector": ("points", lambda s: pw.sample_paths(s)([0.1, 0.2])),
 }
 
@@ -132,3 +140,28 @@ def test_numbers_in_any_dress():
         posterior = PROCESS.condition(X, [1, 2])
 
         assert np.float64 == posterior(X).mean.dtype
+
+
+WHOLE_NUMBERS = """
+import numpy as np
+import poolwise as pw
+seen = pw.GaussianProcess(pw.Matern52(0.3), noise=1e-3).condition([[0.1], [0.5], [0.9]], [1.0, 2.0, 3.0])
+best, told = pw.SimpleRegret(), pw.KnowledgeGradient()
+two, few = np.int64(2), np.int64(64)
+for make in (
+    lambda q, m: pw.propose(seen, best, q, maximizer=pw.Ascent(samples=m, polish=4)).pool,
+    lambda q, m: pw.propose(seen, told, q, maximizer=pw.OneShot(fantasies=m, rounds=2, turns=1)).pool,
+    lambda q, m: pw.balanced(seen, q).pool,
+    lambda q, m: pw.thompson(seen, q, features=m).pool,
+    lambda q, m: pw.expectation(best, seen, [[0.2]], samples=m).value,
+    lambda q, m: pw.expectation(pw.EntropySearch([[0.1], [0.6]], samples=m), seen, [[0.2]], samples=q).value,
+):
+    np.testing.assert_array_equal(make(2, 64), make(two, few))
+"""
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers():
+    """They have 64 bits where Python's have no end; in a process without the tests' own type checker."""
+    ran = subprocess.run([sys.executable, "-c", WHOLE_NUMBERS], capture_output=True, text=True)
+
+    assert "" == ran.stderr

@@ -6,7 +6,7 @@ import pytest
 
 import poolwise as pw
 from poolwise.acquisition.expectation import Estimate
-from poolwise.kept import NotKept, build, describe
+from poolwise.kept import NotKept, build, describe, write
 from poolwise.pool.field import field_of
 from poolwise.pytree import pytree
 
@@ -38,8 +38,18 @@ def test_what_is_not_ours_is_not_kept(value):
         describe(value)
 
 
-@pytest.mark.parametrize("name", ["os:system", "poolwise_other.thing:Thing"])
+@pytest.mark.parametrize("name", ["os:system", "poolwise_other.thing:Thing", "poolwise.kept:_sources"])
 def test_a_file_names_no_class_of_others(name):
-    """Nothing else is imported."""
+    """Nothing else is imported, and no function of ours is called."""
     with pytest.raises(NotKept):
         build({"class": name, "fields": []})
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
+    """Its place is taken by a folder."""
+    place = tmp_path / "place"
+    place.mkdir()
+    with pytest.raises(OSError):
+        write(place, lambda x: x + 1, (((jax.ShapeDtypeStruct((2,), np.float32),), {})), {})
+
+    assert [place] == list(tmp_path.iterdir())

@@ -47,14 +47,36 @@ def test_a_users_own_cache_is_left_alone(tmp_path):
     assert not (tmp_path / "kept").exists()
 
 
-def test_a_folder_that_others_may_write_to_is_refused(tmp_path):
-    """What lies there would be run."""
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o707])
+def test_a_folder_that_others_may_write_to_is_refused(tmp_path, mode):
+    """What lies there would be run; a group is others too."""
     shared = tmp_path / "kept"
     shared.mkdir()
-    shared.chmod(0o777)
+    shared.chmod(mode)
     ran = run(tmp_path, "ours")
 
     assert "others may write" in ran.stderr
+
+
+STRANGER = """
+import os, sys
+import poolwise as pw
+
+own = os.getuid()
+os.getuid = lambda: own + 1
+pw.keep_programs(sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners are not told apart here")
+def test_a_folder_of_somebody_else_is_refused(tmp_path):
+    """Its owner could write there."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("POOLWISE", "JAX"))}
+    ran = subprocess.run(
+        [sys.executable, "-c", STRANGER, str(tmp_path)], capture_output=True, text=True, env=environment
+    )
+
+    assert "somebody else's" in ran.stderr
 
 
 HOMELESS = """

@@ -87,6 +87,19 @@ def count(name: str, value: Any, *, least: int = 1) -> int:
     return int(value)
 
 
+def duration(name: str, value: Any) -> float:
+    """A number of seconds above zero, which may be infinite."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or not value > 0:
+        raise InputError(f"{name}: must be a number of seconds above zero, got {value!r}; leave it out for no limit.")
+    return float(value)
+
+
+def store_counts(owner: Any, *names: str) -> None:
+    """Store checked whole numbers, one or more, in frozen settings."""
+    for name in names:
+        object.__setattr__(owner, name, count(name, getattr(owner, name)))
+
+
 def option(name: str, value: Any, options: Iterable[str]) -> str:
     """One of a few words."""
     known = sorted(options)

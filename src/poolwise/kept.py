@@ -135,8 +135,13 @@ def write(path: Path, function: Callable[..., Any], arguments: Any, static: dict
     exported = export.export(jax.jit(flat))(*leaves)
     head = json.dumps({"outputs": outputs[0], "kept": exported.module_kept_var_idx}).encode()
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(head + b"\n" + exported.mlir_module_serialized)
-    os.replace(file.name, path)
+        try:
+            file.write(head + b"\n" + exported.mlir_module_serialized)
+            file.close()
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
 
 
 def read(path: Path, arguments: Any) -> Traced:
@@ -222,4 +227,7 @@ def _class(name: str) -> Any:
     module, _, cls = name.partition(":")
     if not module.startswith(OURS):
         raise NotKept(name)
-    return getattr(importlib.import_module(module), cls, None)
+    found = getattr(importlib.import_module(module), cls, None)
+    if not isinstance(found, type):
+        raise NotKept(name)
+    return found

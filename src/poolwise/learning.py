@@ -71,7 +71,7 @@ def fit(  # noqa: PLR0913
     """
     if not (isinstance(kernel, type) and issubclass(kernel, Kernel)):
         raise InputError("kernel: give the kernel's class, for instance kernel=poolwise.Matern52, without lengthscale.")
-    checks.count("seed", seed, least=0)
+    seed = checks.count("seed", seed, least=0)
     with jax.enable_x64(True):
         problem = problem_of(X, y, kernel, noise)
         starts = starts_of(problem, start, seed, warp)

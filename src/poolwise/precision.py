@@ -32,13 +32,19 @@ def double(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def entry(*args: P.args, **kwargs: P.kwargs) -> R:
-        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs)))
-        if traced and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        if narrow((args, kwargs)):
             return _differentiable(function, args, kwargs)
         with jax.enable_x64(True):
             return to_numpy(function(*args, **kwargs))
 
     return entry
+
+
+def narrow(arguments: Any) -> bool:
+    """Whether arguments are under a transformation in 32 bit."""
+    if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        return False
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments))
 
 
 def to_numpy(tree: R) -> R:
@@ -50,11 +56,16 @@ def to_numpy(tree: R) -> R:
 
 def to_double(value: Any) -> AnyArray:
     """A 64-bit array: a copy of numbers on the host, where they stay until a program takes them, or a JAX array."""
+    if np.ma.is_masked(value):
+        raise ValueError("some are masked")
+    host = value
     if not isinstance(value, jax.Array):
         with contextlib.suppress(TypeError, ValueError):  # such as a list of tracers, or ragged rows
             host = np.array(value)
             if host.dtype.kind in "biuf":
                 return host.astype(np.float64, copy=False)  # type: ignore[return-value]
+    if getattr(host, "dtype", np.dtype(float)).kind == "c":
+        raise TypeError("they are complex")
     return jnp.asarray(value, dtype=np.float64)
 
 

@@ -34,8 +34,8 @@ def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
     """Keep compiled programs in a folder and read them from there; a cache folder of the user's by default.
 
     It sets JAX's own compilation cache for this process, and does nothing where that has been set up already: then it
-    returns None. The folder holds machine code, so one that others may write to is refused. POOLWISE_PROGRAMS names
-    another folder, or "off".
+    returns None. The folder holds machine code, so one that others own or may write to is refused. POOLWISE_PROGRAMS
+    names another folder, or "off".
     """
     global _folder
     named = os.environ.get("POOLWISE_PROGRAMS")
@@ -43,8 +43,11 @@ def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
         return None
     path = Path(folder or named or _cache() / "poolwise" / f"programs-{__version__}")
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if path.stat().st_mode & 0o022:
+    found = path.stat()
+    if found.st_mode & 0o022:
         raise InputError(f"folder: others may write to {path}, and what is kept there is run; chmod go-w it.")
+    if hasattr(os, "getuid") and found.st_uid != os.getuid():
+        raise InputError(f"folder: {path} is somebody else's, and what is kept there is run; name one of your own.")
     jax.config.update("jax_compilation_cache_dir", str(path))  # type: ignore[no-untyped-call]
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)  # type: ignore[no-untyped-call]
     _folder = path

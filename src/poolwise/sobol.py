@@ -20,6 +20,7 @@ FEW = 64  # dimensions that one reading of the direction numbers is good for
 
 def sobol(count: int, dimensions: int, rng: np.random.Generator) -> Float[np.ndarray, "n d"]:
     """The first `count` points in [0, 1)^d of a sequence scrambled by `rng`; balanced best for powers of two."""
+    count, dimensions = int(count), int(dimensions)  # whole numbers of NumPy's count in fewer bits
     columns, shift = _scrambled(_directions(dimensions), rng.spawn(1)[0])  # as SciPy does
     index = np.arange(count, dtype=np.uint32)
     gray = index ^ (index >> 1)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 from tests.conftest import ORACLES
 from tests.reference import one_factor
 
@@ -427,3 +427,26 @@ def test_bad_input(call, words):
     """Each names the argument and says what to change."""
     with pytest.raises(InputError, match=words):
         call()
+
+
+@pytest.mark.parametrize("unit", [1e-25, 1e-20, 1e12, 1e100])
+def test_outcomes_in_another_unit(unit):
+    """The same values in that unit, for outcomes as small or as large as they may be."""
+    mean, covariance = np.array([0.2, -0.1]), np.array([[1.0, 0.4], [0.4, 0.6]])
+
+    def values(unit):
+        normal = Normal(unit * mean, unit**2 * covariance)
+        improvement = exact.expected_improvement(normal, 0.5 * unit)
+        return [improvement, exact.simple_regret(normal), exact.upper_confidence_bound(normal, 1.7)]
+
+    np.testing.assert_allclose(values(1.0), np.array(values(unit)) / unit, rtol=1e-12)
+
+
+@pytest.mark.parametrize("box", [(9.0, np.inf), (-np.inf, -9.0), (9.0, 9.5), (1.0, 2.0), (-2.0, 1.0)])
+def test_box_of_one_point_in_either_tail(box):
+    """To a few digits less than rounding leaves."""
+    low, high = box if box[0] < 0 else (-box[1], -box[0])
+
+    assert exact.box_probability(Normal([0.0], [[1.0]]), *box) == pytest.approx(
+        norm.cdf(high) - norm.cdf(low), rel=1e-10
+    )

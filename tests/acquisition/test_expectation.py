@@ -334,15 +334,12 @@ def test_pending_points_are_rows_of_the_pool_without_gradient(plane):
     assert f(new, np.zeros((0, 2))) == whole(new)
 
 
-def test_three_ways_to_name_a_belief(plane):
-    """A Normal, a posterior with its pool beside it, and both in a tuple: one value."""
+def test_two_ways_to_name_a_belief(plane):
+    """A Normal, and a posterior with its pool beside it: one value."""
     X = np.array([[0.3, 0.6], [0.8, 0.1]])
-    first, second, third = (
-        pw.expectation(pw.SimpleRegret(), *belief) for belief in ((plane(X),), (plane, X), ((plane, X),))
-    )
+    first, second = pw.expectation(pw.SimpleRegret(), plane(X)), pw.expectation(pw.SimpleRegret(), plane, X)
 
     np.testing.assert_allclose(first, second, rtol=1e-13)
-    assert second == third
 
 
 def test_a_pools_order_does_not_matter(plane):
@@ -373,3 +370,22 @@ def test_hyperparameters_are_not_moved_by_an_expectation(plane):
         jax.grad(lambda X: pw.expectation(pw.SimpleRegret(), plane, X).value)(jnp.array([[0.1, 0.2]]))
 
     jax.tree.map(np.testing.assert_array_equal, before, plane)
+
+
+@pytest.mark.parametrize(("base", "samples"), [("iid", 1), ("sobol", 1), ("antithetic", 2)])
+def test_one_draw_says_nothing_of_its_error(base, samples, plane):
+    """The error is infinite, of logarithms too."""
+    for goal in (pw.SimpleRegret(), pw.LogExpectedImprovement(0.1)):
+        estimate = pw.expectation(goal, plane, [[0.3, 0.6]], samples=samples, base=base)
+
+        assert np.isfinite(estimate.value)
+        assert np.inf == estimate.error
+
+
+def test_a_known_outcome_in_a_pool_does_not_improve():
+    """Observed without noise, and as high as the threshold: what is left is the other point's own improvement."""
+    posterior = pw.GaussianProcess(pw.Matern52(0.25)).condition([[0.1], [0.5], [0.85]], [0.86, 0.39, 0.78])
+    pool = [[0.1], [0.52]]
+    exact = pw.exact.expected_improvement(posterior(pool), 0.86)
+
+    assert abs(pw.expectation(pw.ExpectedImprovement(0.86), posterior, pool, samples=2**12).value - exact) < 1e-8

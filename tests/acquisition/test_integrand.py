@@ -13,7 +13,7 @@ from tests.reference import gaussian_process as reference
 
 import poolwise as pw
 from poolwise.acquisition.base_samples import normals
-from poolwise.acquisition.expectation import sampled
+from poolwise.acquisition.expectation import _at_pool, sampled
 
 BETA = math.sqrt(3)
 MEAN, COVARIANCE = np.array([0.5, 0.2, -0.3]), np.array([[1, 0.6, 0.2], [0.6, 1.2, -0.3], [0.2, -0.3, 0.9]])
@@ -257,3 +257,64 @@ def test_a_plain_function_is_an_integrand(plane):
     value = pw.expectation(lambda y, mean: jnp.sum(mean), plane, X).value
 
     np.testing.assert_allclose(plane(X).mean.sum(), value, rtol=1e-12)
+
+
+THRESHOLD = 0.5
+
+
+def excess(y):
+    """A helper that reads a global, too."""
+    return y - THRESHOLD
+
+
+def own_improvement(kind):
+    """The improvement over a number that is read in one of several ways, and how to change it."""
+    threshold = np.array([0.5]) if kind == "array" else (0.5,) if kind == "tuple" else 0.5
+
+    def closure(y, mean):
+        return jnp.maximum(jnp.max(y) - (threshold if kind == "closure" else threshold[0]), 0.0)
+
+    def inside(y, mean):
+        return jnp.maximum(jnp.max(jax.vmap(lambda one: one - THRESHOLD)(y)), 0.0)
+
+    def helped(y, mean):
+        return jnp.maximum(jnp.max(excess(y)), 0.0)
+
+    def change(value):
+        nonlocal threshold
+        global THRESHOLD
+        THRESHOLD = value
+        if kind == "array":
+            threshold[0] = value
+        else:
+            threshold = (value,) if kind == "tuple" else value
+
+    return {"global inside": inside, "helper": helped}.get(kind, closure), change
+
+
+@pytest.mark.parametrize("kind", ["closure", "tuple", "array", "global inside", "helper"])
+@pytest.mark.parametrize("wrap", [pw.integrand, lambda function: function], ids=["decorated", "plain"])
+def test_what_an_own_integrand_reads_may_change(kind, wrap, plane):
+    """Its value is that of the number as it is now; the same number again is no new program."""
+    function, change = own_improvement(kind)
+    own, X, traced = wrap(function), np.array([[0.3, 0.6], [0.8, 0.1]]), []
+    for threshold in (0.5, -1.0, 0.5):
+        change(threshold)
+        exact = pw.expectation(pw.ExpectedImprovement(threshold), plane, X).value
+        value = pw.expectation(own, plane, X).value
+        traced.append(_at_pool._cache_size())
+
+        np.testing.assert_allclose(exact, value, rtol=1e-12)
+    assert traced[1] == traced[2]
+
+
+def test_a_proposal_sees_what_an_own_integrand_reads(plane):
+    """The search and the judge alike."""
+    function, change = own_improvement("closure")
+    own = pw.integrand(function)
+    pw.propose(plane, own, 1)
+    change(1.5)
+    proposal = pw.propose(plane, own, 1)
+    exact = pw.exact.expected_improvement(plane(proposal.pool), 1.5)
+
+    assert abs(proposal.value - exact) < 4 * proposal.error

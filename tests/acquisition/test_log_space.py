@@ -1,5 +1,7 @@
 """Improvement in log space: check values, agreement with the plain forms, and slopes where those have none."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -189,3 +191,16 @@ def test_noisy_improvement_over_a_domain_scores_what_is_run():
 def test_bad_numbers_are_refused(arguments):
     with pytest.raises(pw.InputError):
         pw.LogExpectedImprovement(**arguments)
+
+
+def test_a_baseline_that_is_replaced_has_no_other_points():
+    """Slots that fill it up stay free, and what was given is all there is."""
+    X = [[0.1], [0.9], [0.3]]
+    belief = pw.GaussianProcess(pw.Matern52(0.25), noise=1e-2).condition(X, [0.5, 0.6, 0.55])
+    noisy = pw.LogNoisyExpectedImprovement(X)
+    wider, other = dataclasses.replace(noisy, spread=1.0), dataclasses.replace(noisy, points=[*X, [0.5]])
+    values = [pw.expectation(goal, belief, [[0.5]]).value for goal in (noisy, wider, other)]
+
+    assert values[0] == values[1]
+    assert values[2] < values[0] - 1
+    assert [3, 3, 4] == [int(goal.live.sum()) for goal in (noisy, wider, other)]

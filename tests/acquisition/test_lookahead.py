@@ -37,12 +37,22 @@ def two_steps(process, data, x, threshold):
 @pytest.mark.parametrize("x", [1.0, 0.2, 0.65])
 def test_value_equals_nested_quadrature(x, posterior, t9):
     """Within four standard errors of the outer estimate, and within 1 % with 2^11 Sobol' points."""
-    integrand = pw.TwoStepExpectedImprovement(t9["threshold"], CANDIDATES, noise=NOISE, samples=256)
+    integrand = pw.TwoStepExpectedImprovement(t9["threshold"], CANDIDATES, noise=NOISE)
     value, error = pw.expectation(integrand, posterior, [[x]], samples=2**11)
     exact = two_steps(posterior.process, (posterior.X, posterior.y), x, t9["threshold"])
 
     assert abs(value - exact) < 4 * error
     assert exact == pytest.approx(value, rel=1e-2)
+
+
+@pytest.mark.parametrize(("x", "exact", "within"), [(0.5, 0.143546, 6e-6), (0.1, 0.18039, 1e-4)])
+def test_the_second_step_is_exact(x, exact, within):
+    """Values by many samples and the closed form of the inner expectation, on the page of this integrand."""
+    posterior = pw.GaussianProcess(pw.Matern52(0.25), noise=1e-2).condition([[0.1], [0.5], [0.85]], [0.86, 0.39, 0.78])
+    goal = pw.TwoStepExpectedImprovement(0.86, candidates=np.linspace(0, 1, 21)[:, None], noise=1e-2)
+    value, error = pw.expectation(goal, posterior, [[x]], samples=2**14)
+
+    assert abs(value - exact) < 4 * within + 0.1 * error
 
 
 def test_quadrature_agrees_with_the_notes(posterior, t9):
@@ -77,7 +87,7 @@ def test_at_least_one_step_sample_by_sample(posterior, t9):
 
 def test_gradient_matches_central_differences(posterior, t9):
     """Through both expectations, on fixed samples, for a pool of two."""
-    integrand = pw.TwoStepExpectedImprovement(t9["threshold"], CANDIDATES, noise=NOISE, samples=16)
+    integrand = pw.TwoStepExpectedImprovement(t9["threshold"], CANDIDATES, noise=NOISE)
 
     def f(flat):
         return pw.expectation(integrand, posterior, flat.reshape(2, 1), samples=16).value

@@ -133,3 +133,19 @@ def test_inverse_of_the_log_probability():
 
     np.testing.assert_allclose(z, back, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(expected, slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize("lower", [0.0, [0.0, 0.0]], ids=["for all", "for each"])
+def test_a_box_is_of_the_pools_outcomes_alone(lower):
+    """Not of the baseline's, which noisy improvement looks at too: as drawn outcomes say."""
+    X, y = np.array([[0.1], [0.5], [0.85]]), [0.86, 0.39, 0.78]
+    posterior = pw.GaussianProcess(pw.Matern52(0.25), noise=1e-2).condition(X, y)
+    goal, pool = pw.LogNoisyExpectedImprovement.over(posterior), np.array([[0.3], [0.7]])
+    joint = posterior(np.concatenate([pool, X]))
+    drawn = np.random.default_rng(0).multivariate_normal(joint.mean, joint.covariance, size=2**18)
+    gains = np.maximum(drawn[:, :2].max(axis=1) - drawn[:, 2:].max(axis=1), 0) * (drawn[:, :2] >= 0).all(axis=1)
+    value, error = pw.expectation(goal, posterior, pool, region=pw.Box(lower=lower), samples=2**13)
+
+    assert (
+        abs(value - np.log(gains.mean())) < 0.02 + 4 * error
+    )  # the smooth maximum of logarithms adds up to 0.01 log 2

@@ -104,3 +104,15 @@ def test_pure_rounding_has_a_factor(sign):
 
     assert np.isfinite(factor).all()
     assert np.abs(factor).max() < 1e-6
+
+
+def test_a_known_outcome_stays_known_beside_others():
+    """Jitter is in proportion to its own variance, and the others' digits stay; slopes are finite."""
+    sigma = np.diag([0.0, 1.0, 0.25])
+    with jax.enable_x64(True):
+        factor = np.asarray(cholesky(jnp.asarray(sigma)))
+        slope = jax.grad(lambda S: jnp.sum(cholesky(S)))(jnp.asarray(sigma))
+
+    assert factor[0, 0] < 1e-7
+    np.testing.assert_allclose([1.0, 0.5], np.diagonal(factor)[1:], rtol=1e-7)
+    assert np.isfinite(slope).all()

@@ -153,3 +153,22 @@ def test_gradient_in_outcomes_and_hyperparameters(plane):
 
     np.testing.assert_allclose(reference.slope(lambda v: mean(v, 0.5), y), by_y, atol=1e-8)
     np.testing.assert_allclose(reference.slope(lambda v: mean(y, v[0]), np.array([0.5])), [by_length], atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["lengthscale", "noise", "y"])
+def test_gradient_through_conditioning_in_jaxs_32_bit_default(name):
+    """In what a belief is made of: the same to the digits of 32 bit."""
+    X, pool = np.array([[0.1], [0.5], [0.85]]), [[0.3], [0.7]]
+    given = {"lengthscale": 0.25, "noise": 0.02, "y": np.array([0.86, 0.39, 0.78])}
+
+    def value(part):
+        now = given | {name: part}
+        process = pw.GaussianProcess(pw.Matern52(now["lengthscale"]), noise=now["noise"])
+        return pw.expectation(pw.ExpectedImprovement(0.9), process.condition(X, now["y"]), pool).value
+
+    narrow = jax.grad(value)(jnp.asarray(given[name]))
+    with jax.enable_x64(True):
+        wide = jax.grad(value)(jnp.asarray(given[name]))
+
+    assert np.float32 == narrow.dtype
+    np.testing.assert_allclose(wide, narrow, rtol=1e-5)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import poolwise as pw
+from poolwise.maximizers.climb import value_and_gradient
 from poolwise.pool.ascent import general_objective
-from poolwise.pool.joint import value_and_gradient
 from poolwise.pool.knowledge import greedy_knowledge, knowledge_objective, seen, with_one
 from poolwise.pool.slots import Slots
 from poolwise.pool.starts import candidate_sets

@@ -93,6 +93,40 @@ def test_points_differ_from_each_other_and_from_pending_ones():
     assert gaps.min() >= 1e-6
 
 
+@pytest.fixture(scope="module")
+def slope():
+    """A belief whose best place is the corner x = 1, also for replicates."""
+    grid = np.linspace(0, 1, 9)[:, None]
+    return pw.GaussianProcess(pw.Matern52(0.5), noise=1e-2).condition(grid, 2 * grid[:, 0])
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [pw.EnergyEntropy(0.01), pw.integrand(lambda y, mean: jnp.min(y)), pw.integrand(lambda y, mean: jnp.mean(y))],
+    ids=["energy", "min", "mean"],
+)
+@pytest.mark.parametrize("pending", [None, [[1.0]]], ids=["alone", "pending"])
+def test_points_of_which_all_want_one_place_stand_side_by_side(slope, goal, pending):
+    """Worth what replicates are, but for a thousandth, and within the cube."""
+    proposal = pw.propose(slope, goal, 3, pending=pending)
+    replicates = pw.propose(slope, goal, 3, pending=pending, replicate=True)
+    gaps = np.diff(np.sort(np.concatenate([proposal.pool.ravel(), np.ravel(pending or [])])))
+
+    assert gaps.min() >= 1e-6
+    assert proposal.pool.min() >= 0
+    assert proposal.pool.max() <= 1
+    assert proposal.value > replicates.value - 1e-2
+
+
+def test_a_point_that_can_add_nothing_does_not_stand_beside_a_pending_one():
+    """An own maximum, in whose corner somebody is already: the other is to look elsewhere."""
+    grid = np.linspace(0, 1, 9)[:, None]
+    steep = pw.GaussianProcess(pw.Matern52(2.0), noise=1e-4).condition(grid, 5 * grid[:, 0])
+    pool = pw.propose(steep, pw.integrand(lambda y, mean: jnp.max(y)), 1, pending=[[1.0]]).pool
+
+    assert pool[0, 0] < 0.95
+
+
 @pytest.mark.parametrize(
     "maximizer",
     [
@@ -332,6 +366,11 @@ for named, call in {
     "q": lambda: pw.propose(posterior, goal, 2.5),
     "posterior": lambda: pw.propose("none", goal, 2),
     "maximizer": lambda: pw.propose(posterior, goal, 2, maximizer="lbfgs"),
+    "deadline": lambda: pw.propose(posterior, goal, 2, deadline="3"),
+    "budget": lambda: pw.propose(posterior, goal, 2, budget=200),
+    "evaluations": lambda: pw.Budget(evaluations=200.5),
+    "evaluations: expected": lambda: pw.Budget(evaluations="a"),
+    "seconds": lambda: pw.Budget(seconds="a"),
 }.items():
     try:
         call()

@@ -17,6 +17,10 @@ WAYS = {
     "energy": lambda belief, unit: proposed(belief, pw.EnergyEntropy()),
     "knowledge": lambda belief, unit: pw.propose(belief, pw.KnowledgeGradient(X[:9]), 2, seed=1),
     "one shot": lambda belief, unit: pw.propose(belief, pw.KnowledgeGradient(), 2, maximizer=pw.OneShot(), seed=1),
+    "direct": lambda belief, unit: climbed(belief, unit, pw.Direct(evaluations=200)),
+    "lbfgsb": lambda belief, unit: climbed(belief, unit, pw.Lbfgsb(rounds=40)),
+    "momentum": lambda belief, unit: climbed(belief, unit, pw.Stochastic("momentum", steps=80)),
+    "adam": lambda belief, unit: climbed(belief, unit, pw.Stochastic(steps=80)),
     "paths": lambda belief, unit: pw.thompson(belief, 3, seed=1),
     "space": lambda belief, unit: pw.propose(belief, pw.SimpleRegret(), 2, domain=SPACE, seed=1),
     "balanced": lambda belief, unit: pw.balanced(belief, 3, pending=PENDING, seed=1),
@@ -30,6 +34,10 @@ def second_best(y, mean):
 
 def proposed(belief, goal):
     return pw.propose(belief, goal, 3, pending=PENDING, seed=1)
+
+
+def climbed(belief, unit, maximizer):
+    return pw.propose(belief, pw.ExpectedImprovement(unit * Y.max()), 2, maximizer=maximizer, seed=1)
 
 
 def belief(unit):

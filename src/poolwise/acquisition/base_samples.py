@@ -26,8 +26,7 @@ def normals(samples: int, q: int, *, base: str = "sobol", seed: int = 0) -> Floa
     independent pairs z, -z in neighbouring rows.
     """
     checks.option("base", base, BASES)
-    checks.count("samples", samples)
-    checks.count("seed", seed, least=0)
+    samples, seed = checks.count("samples", samples), checks.count("seed", seed, least=0)
     if base == "antithetic" and samples % 2:
         raise InputError(f"samples: antithetic samples come in pairs, so give an even number, not {samples}.")
     if base == "sobol" and q > MOST_DIMENSIONS:

@@ -23,6 +23,7 @@ from poolwise import checks
 from poolwise.acquisition.base_samples import normals
 from poolwise.acquisition.expectation import Base, estimate
 from poolwise.acquisition.integrand import Integrand, store_number
+from poolwise.acquisition.volume import store_noise
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.belief.normal import Normal, observing
 from poolwise.checks import Numbers
@@ -55,7 +56,9 @@ class EntropySearch:
 
     `representers` are candidate maximisers, a row each; `noise` is the variance with which the pool will be observed;
     `temperature` counts in units of `spread`, and None takes the hard maximum (no gradient); `samples` base samples
-    serve the inner expectation. Needs the posterior and the pool: `expectation(EntropySearch(R), posterior, pool)`.
+    serve the inner expectation. The standard error of `expectation` is that of the outer one alone: few inner samples
+    make the value too high, by more than it says. Needs the posterior and the pool:
+    `expectation(EntropySearch(R), posterior, pool)`.
     """
 
     as_outcomes: ClassVar[bool | None] = False
@@ -69,12 +72,11 @@ class EntropySearch:
     def __post_init__(self) -> None:
         with jax.enable_x64(True):
             object.__setattr__(self, "representers", to_numpy(checks.matrix("representers", self.representers)))
-            noise = checks.positive("noise", checks.scalar("noise", self.noise), zero=True)
-            object.__setattr__(self, "noise", to_numpy(noise))
+        store_noise(self)
         store_number(self, "spread", positive=True)
         if self.temperature is not None:
             store_number(self, "temperature", positive=True)
-        checks.count("samples", self.samples)
+        checks.store_counts(self, "samples")
 
     def after(self, posterior: Posterior, pool: Float[Array, "q d"]) -> tuple[Normal, Integrand]:
         """The Gaussian of the pool's observations, and the divergence that each of them causes."""

@@ -110,7 +110,10 @@ def probability_of_maximum(normal: Normal) -> Float[Array | np.ndarray, " q"]:
 
 @double
 def box_probability(normal: Normal, lower: Numbers, upper: Numbers) -> Value:
-    """P(lower_i <= y_i <= upper_i for all i), bounds may be infinite: the signed sum of the corners' orthants."""
+    """P(lower_i <= y_i <= upper_i for all i), bounds may be infinite: the signed sum of the corners' orthants.
+
+    One point: right in either tail. More: what is left below 1e-16 is rounding; `log_probability` is right there.
+    """
     mean, covariance = _small(normal, LARGEST_POOL)
     low, high = (_bounds(name, value, mean.shape[0]) for name, value in (("lower", lower), ("upper", upper)))
     if concrete(low) and concrete(high) and bool(jnp.any(low > high)):
@@ -238,6 +241,8 @@ def _box_probability(
     low: Float[Array, " q"], high: Float[Array, " q"], covariance: Float[Array, "q q"]
 ) -> Float[Array, ""]:
     q = low.shape[0]
+    if q == 1:  # an interval above zero is mirrored: the difference of two small tails keeps its digits
+        low, high = jnp.where(low > 0, -high, low), jnp.where(low > 0, -low, high)
     corners = (np.arange(2**q)[:, None] >> np.arange(q)[None, :]) & 1  # one bit a point: its upper bound or its lower
     sides = jnp.stack([low - 1e-200, high])  # a known outcome on the lower bound is inside
     upper = jnp.where(corners == 1, sides[1][None, :], sides[0][None, :])

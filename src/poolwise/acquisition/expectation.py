@@ -13,7 +13,14 @@ from jaxtyping import Array, Float
 
 from poolwise import checks
 from poolwise.acquisition.base_samples import normals
-from poolwise.acquisition.integrand import Integrand, Probability, ProbabilityOfImprovement, averaged, baseline_slots
+from poolwise.acquisition.integrand import (
+    Custom,
+    Integrand,
+    Probability,
+    ProbabilityOfImprovement,
+    averaged,
+    baseline_slots,
+)
 from poolwise.acquisition.region import Box, inside
 from poolwise.belief.factor import cholesky
 from poolwise.belief.gaussian_process import Posterior
@@ -27,7 +34,8 @@ from poolwise.pytree import pytree, static
 class Estimate(NamedTuple):
     """A Monte Carlo value and its standard error.
 
-    With Sobol' base samples the error is what as many independent samples would have, an upper bound in practice.
+    With Sobol' base samples the error is what as many independent samples would have, an upper bound in practice; of a
+    single sample, or a single pair, it is infinite.
     """
 
     value: Any
@@ -45,7 +53,7 @@ class Base:
 @double
 def expectation(  # noqa: PLR0913
     integrand: Any,
-    belief: Normal | Posterior | tuple[Posterior, Numbers],
+    belief: Normal | Posterior,
     pool: Numbers | None = None,
     *,
     pending: Numbers | None = None,
@@ -70,14 +78,14 @@ def expectation(  # noqa: PLR0913
     check_integrand(integrand)
     if region is not None:
         checks.kind("region", region, Box, "for instance Box(lower=0.0, upper=1.0).")
-    if isinstance(belief, tuple) and len(belief) == 2:
-        belief, pool = belief
     if isinstance(belief, Posterior):
         if pool is None:
             raise InputError("pool: a Posterior needs the pool beside it: expectation(integrand, posterior, pool).")
         X = with_pending(belief, pool, pending)
         width = X.shape[0] + baseline_slots(integrand)
         z = Base(jnp.asarray(normals(samples, width, base=base, seed=seed)), base == "antithetic")
+        if region is not None:
+            region = region.among(X.shape[0], width)
         return _at_pool(as_pytree(integrand), belief, X, z, region)
     checks.kind("belief", belief, Normal, "give posterior(pool), Normal(mean, covariance), or a Posterior and a pool.")
     if pool is not None or pending is not None:
@@ -114,7 +122,7 @@ def as_pytree(integrand: Any) -> Any:
     """A plain function becomes a pytree without leaves, so that it can be an argument of a compiled program."""
     leaves = jax.tree.leaves(integrand)
     plain = len(leaves) == 1 and leaves[0] is integrand
-    return jax.tree_util.Partial(integrand) if plain else integrand  # type: ignore[no-untyped-call]
+    return Custom(integrand) if plain else integrand
 
 
 @jax.jit
@@ -153,9 +161,10 @@ def summary(integrand: Any, values: Float[Array, "m ..."], *, paired: bool = Fal
         return Estimate(value, weights.error)
     if paired:
         values = values.reshape(-1, 2, *values.shape[1:]).mean(axis=1)
-    n = values.shape[0]
-    spread = jnp.sqrt(jnp.sum((values - values.mean(axis=0, keepdims=True)) ** 2, axis=0) / max(n - 1, 1))
-    value = values.mean(axis=0)
+    n, value = values.shape[0], values.mean(axis=0)
+    if n == 1:  # one draw says nothing about its spread
+        return Estimate(value, jnp.full_like(value, jnp.inf))
+    spread = jnp.sqrt(jnp.sum((values - values.mean(axis=0, keepdims=True)) ** 2, axis=0) / (n - 1))
     rounding = 4 * np.finfo(np.float64).eps * jnp.abs(value)  # no estimate is surer than its last digits
     return Estimate(value, jax.lax.stop_gradient(jnp.maximum(spread / jnp.sqrt(n), rounding)))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
@@ -16,13 +16,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from poolwise import checks
+from poolwise.acquisition.reading import read_by
 from poolwise.acquisition.region import Box
 from poolwise.acquisition.tail import upside
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.belief.normal import Normal
 from poolwise.checks import Numbers
 from poolwise.precision import concrete, to_numpy
-from poolwise.pytree import pytree, static
+from poolwise.pytree import pytree
 
 
 @runtime_checkable
@@ -235,20 +236,31 @@ class Probability:
         return jnp.ones((), dtype=y.dtype)
 
 
-@pytree
+@dataclass(frozen=True, eq=False)
 class Custom:
-    """An integrand made from a function of `(y, mean)` by the decorator `integrand`."""
+    """An integrand made from a function of `(y, mean)` by the decorator `integrand`.
 
-    function: Callable[[Any, Any], Any] = static()
+    A part of the program is the function, and with it what it reads, which may change from call to call.
+    """
+
+    function: Callable[[Any, Any], Any] = field(metadata={"static": True})
 
     def __call__(self, y: Float[Array, " q"], mean: Float[Array, " q"]) -> Any:
         return self.function(y, mean)
+
+
+jax.tree_util.register_pytree_node(
+    Custom, lambda own: ((), (own.function, read_by(own.function))), lambda fixed, _: Custom(fixed[0])
+)
 
 
 def integrand(function: Callable[[Any, Any], Any]) -> Custom:
     """Make an acquisition function of your own from h(y, mean): gradients, pools and pending points come with it.
 
     `y` holds one joint outcome of the pool, `mean` its posterior mean, both of length q; write it with `jax.numpy`.
+    It may read numbers, words and arrays around it, by name, or tuples of them; when they change it is compiled anew.
+    What it reads from lists or from inside other objects is seen once: for that make a class with `poolwise.pytree`,
+    whose fields are arguments.
 
     >>> @integrand
     ... def second_best(y, mean):

@@ -11,11 +11,11 @@ outcomes at its data are N(y - N a, N - N K^-1 N), where a = K^-1 (y - mean), so
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from poolwise import checks
 from poolwise.acquisition.integrand import Integrand, store_number
@@ -28,6 +28,7 @@ from poolwise.precision import AnyArray, double
 from poolwise.pytree import pytree, static
 
 DRAWS = 2048  # joint samples; an observed point that is the best in none of them is no baseline
+FREE = -np.inf  # coordinates of a slot without a point
 MOST = 32  # baseline points, those that are the best most often
 
 
@@ -42,19 +43,33 @@ class LogNoisyExpectedImprovement(LogMaxType):
 
     points: Numbers
     spread: Numbers = 1.0
-    live: Numbers | None = None
 
     def __post_init__(self) -> None:
         store_number(self, "spread", positive=True)
-        points = np.asarray(_checked(self.points))
+        given = self.points
+        if isinstance(given, np.ndarray) and given.ndim == 2:
+            given = given[~(given == FREE).all(axis=1)]  # of another one, changed by `dataclasses.replace`
+        points = np.asarray(_checked(given))
         free = max(4, 1 << (len(points) - 1).bit_length()) - len(points)
-        object.__setattr__(self, "points", np.concatenate([points, np.full((free, points.shape[1]), 0.5)]))
-        object.__setattr__(self, "live", np.arange(len(points) + free) < len(points))
+        object.__setattr__(self, "points", np.concatenate([points, np.full((free, points.shape[1]), FREE)]))
 
     @staticmethod
     def over(posterior: Posterior) -> LogNoisyExpectedImprovement:
         """The improvement over the observed points of a posterior; outcomes spread as its prior's do."""
         return LogNoisyExpectedImprovement(baseline(posterior), float(posterior.process.kernel.amplitude))
+
+    @property
+    def live(self) -> Bool[AnyArray, " b"]:
+        """Which slots hold a baseline point."""
+        live: Any = self.points[:, 0] > FREE
+        return live
+
+    @property
+    def places(self) -> Float[AnyArray, "b d"]:
+        """The baseline's points; a free slot is somewhere in the cube."""
+        xp: Any = np if isinstance(self.points, np.ndarray) else jnp
+        places: Any = xp.where(self.live[:, None], self.points, 0.5)
+        return places
 
     @property
     def slots(self) -> int:
@@ -71,9 +86,9 @@ class LogNoisyExpectedImprovement(LogMaxType):
 
     def after(self, posterior: Posterior, pool: Float[Array, "q d"]) -> tuple[Normal, Integrand]:
         """The joint Gaussian of pool and baseline, and the improvement of the one over the other."""
-        q, live = pool.shape[0], jnp.asarray(self.live)
-        joint = posterior(jnp.concatenate([pool, jnp.asarray(self.points)]))
-        real = jnp.concatenate([jnp.ones(q, dtype=bool), live])
+        q = pool.shape[0]
+        joint = posterior(jnp.concatenate([pool, jnp.asarray(self.places)]))
+        real = jnp.concatenate([jnp.ones(q, dtype=bool), jnp.asarray(self.live)])
         return Normal(joint.mean, masked(jnp.asarray(joint.covariance), real)), Improvement(self, q)
 
 
@@ -92,7 +107,7 @@ class Improvement:
         return self.noisy.pooled(self.noisy.score(above, above)[None, :, None])[0, 0]
 
 
-def baseline(posterior: Posterior, seed: int = 0) -> Float[np.ndarray, "b d"]:
+def baseline(posterior: Posterior) -> Float[np.ndarray, "b d"]:
     """The observed points that are the best in at least one of many joint samples, the likeliest first."""
     live = np.asarray(posterior.data.live)
     weights = np.asarray(posterior.weights)[live]
@@ -100,7 +115,7 @@ def baseline(posterior: Posterior, seed: int = 0) -> Float[np.ndarray, "b d"]:
     covariance = np.diag(noise) - noise[:, None] * precision(posterior) * noise[None, :]
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    z = np.random.default_rng(seed).standard_normal((DRAWS, len(weights)))
+    z = np.random.default_rng(0).standard_normal((DRAWS, len(weights)))
     winners = np.argmax(posterior.y - noise * weights + z @ root.T, axis=1)
     counts = np.bincount(winners, minlength=len(weights))
     order = np.argsort(-counts, kind="stable")[:MOST]

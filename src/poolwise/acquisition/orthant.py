@@ -206,8 +206,15 @@ def factor(covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:
     return jnp.stack(columns, axis=1)
 
 
-@jax.custom_jvp
 def expected_maximum(mean: Float[Array, " n"], covariance: Float[Array, "n n"]) -> Float[Array, ""]:
+    """E max_i y_i, in units of the largest sigma, or nearly: outcomes of any size are the same problem."""
+    largest = jnp.sqrt(jnp.max(jax.lax.stop_gradient(jnp.diagonal(covariance))))
+    scale = jnp.ldexp(jnp.ones(()), jnp.frexp(jnp.where(largest > 0, largest, 1.0))[1])
+    return scale * _standard_maximum(mean / scale, covariance / scale**2)
+
+
+@jax.custom_jvp
+def _standard_maximum(mean: Float[Array, " n"], covariance: Float[Array, "n n"]) -> Float[Array, ""]:
     """E max_i y_i, from Stein's identity and the derivatives of p_i = P(y_i is the maximum):
 
         E max = sum_i mu_i p_i + sum_{i<j} theta_ij phi(d_ij) P(others below | y_i = y_j),
@@ -219,8 +226,8 @@ def expected_maximum(mean: Float[Array, " n"], covariance: Float[Array, "n n"]) 
     return _expected_maximum(mean, covariance)[0]
 
 
-@expected_maximum.defjvp
-def _expected_maximum_jvp(
+@_standard_maximum.defjvp
+def _standard_maximum_jvp(
     primals: tuple[Array, Array], tangents: tuple[Array, Array]
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """d E max = sum_i p_i dmu_i + sum_{i<j} phi(d_ij) P(others below | y_i = y_j) dtheta_ij."""

@@ -21,6 +21,7 @@ import numpy as np
 from jax.scipy.special import log_ndtr, ndtri
 from jaxtyping import Array, Float
 
+from poolwise.acquisition.tail import log_density
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.precision import concrete, to_numpy
@@ -62,6 +63,14 @@ class Box:
                 raise InputError(f"{name}: has {bound.shape[0]} values for a pool of {q}; give one number or {q}.")
             both.append(jnp.broadcast_to(bound, (q,)))
         return both[0], both[1]
+
+    def among(self, q: int, width: int) -> Box:
+        """The box of the first q of so many outcomes; the others may be anywhere."""
+        if q == width:
+            return self
+        lower, upper = self.bounds(q)
+        free = jnp.full(width - q, jnp.inf)
+        return Box(jnp.concatenate([lower, -free]), jnp.concatenate([upper, free]))
 
 
 def inside(
@@ -114,7 +123,7 @@ def log_ndtri(t: Float[Array, "..."]) -> Float[Array, "..."]:
     far = jnp.minimum(t, -700.0)
     z = -jnp.sqrt(-2 * far - jnp.log(-4 * jnp.pi * far))
     for _ in range(3):  # Newton in log space: the start is good to 1e-3, and the iteration squares that
-        z = z - (log_ndtr(z) - far) * jnp.exp(log_ndtr(z) - _log_density(z))
+        z = z - (log_ndtr(z) - far) * jnp.exp(log_ndtr(z) - log_density(z))
     return jnp.where(t > -0.5, upper, jnp.where(t > -700.0, lower, z))
 
 
@@ -122,11 +131,7 @@ def log_ndtri(t: Float[Array, "..."]) -> Float[Array, "..."]:
 def _log_ndtri_jvp(primals: Any, tangents: Any) -> Any:
     """dz / dt = Phi(z) / phi(z), from the definition."""
     z = log_ndtri(*primals)
-    return z, jnp.exp(log_ndtr(z) - _log_density(z)) * tangents[0]
-
-
-def _log_density(z: Float[Array, "..."]) -> Float[Array, "..."]:
-    return -0.5 * z * z - 0.5 * math.log(2 * math.pi)
+    return z, jnp.exp(log_ndtr(z) - log_density(z)) * tangents[0]
 
 
 def _bound(name: str, value: Numbers) -> Float[Array, "*q"]:

@@ -12,11 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-# Relative to the mean variance. The first rung changes nothing: a well-conditioned covariance is factorised as it is.
+# Relative to the variance. The first rung changes nothing: a well-conditioned covariance is factorised as it is.
 # The second is the square root of rounding: less would make the factor's slope at coincident points pure noise.
 # The last two are for matrices that are nothing but rounding, such as outcomes that were observed without noise.
 JITTER_LADDER = (0.0, 1e-8, 1e-6, 1e-4, 1e-2, 1.0, 100.0)
-SMALLEST_PIVOT = 1e-12  # a squared pivot below this share of the mean variance counts as rank loss
+SMALLEST_PIVOT = 1e-12  # a squared pivot below this share of the variance counts as rank loss
+SMALLEST_SHARE = 1e-8  # of the mean variance: no point's own counts as less, for that of a known outcome is rounding
 BLOCK = 64
 SMALL = 32  # factors up to this size are solved by LAPACK,
 ROWS = 16  # with so many right-hand sides at a time: then it does that on one thread
@@ -26,7 +27,7 @@ ROWS = 16  # with so many right-hand sides at a time: then it does that on one t
 def cholesky(covariance: Float[Array, "q q"]) -> Float[Array, "q q"]:
     """The lower factor of a covariance that may have lost rank, finite in value and gradient.
 
-    Each rung of `JITTER_LADDER`, times the mean absolute variance, is added to the diagonal until every squared pivot
+    Each rung of `JITTER_LADDER`, times each point's own variance, is added to the diagonal until every squared pivot
     is at least half of what was added (on the first rung: `SMALLEST_PIVOT`). Coincident points lose rank exactly; there
     the factor's derivative would be infinite, and the jitter bounds it. The choice of the rung is not differentiated.
     Where even the last rung fails the factor is NaN: failure is a value.
@@ -45,7 +46,7 @@ def _cholesky_jvp(
 
 @jax.custom_jvp
 def inverse_cholesky(covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    """L^-1 of a covariance, with the same ladder: a thousand right-hand sides then cost one matrix product."""
+    """L^-1 of a covariance, with the ladder times the mean variance: many right-hand sides then cost one product."""
     return _up_the_ladder(covariance, inverse=True)
 
 
@@ -129,21 +130,23 @@ def _half(n: int, block: int) -> int:
 
 
 def _up_the_ladder(covariance: Float[Array, "q q"], *, inverse: bool) -> Float[Array, "q q"]:
-    """The factor, or its inverse, on the first rung that holds."""
-    scale = jnp.maximum(jnp.mean(jnp.abs(jnp.diagonal(covariance))), 1e20 * np.finfo(covariance.dtype).tiny)
+    """The factor, or its inverse, on the first rung that holds; a factor's rungs are each point's own."""
+    own = jnp.abs(jnp.diagonal(covariance))
+    scale = jnp.maximum(jnp.mean(own), 1e20 * np.finfo(covariance.dtype).tiny)
+    scales = jnp.full_like(own, scale) if inverse else jnp.maximum(own, SMALLEST_SHARE * scale)
     eye = jnp.eye(covariance.shape[0], dtype=covariance.dtype)
-    ladder = scale * jnp.array(JITTER_LADDER, dtype=covariance.dtype)
-    needed = jnp.maximum(0.5 * ladder, SMALLEST_PIVOT * scale)
+    ladder = jnp.array(JITTER_LADDER, dtype=covariance.dtype)
+    needed = jnp.maximum(0.5 * ladder, SMALLEST_PIVOT)
 
     def climb(state: tuple[Array, Array]) -> tuple[Array, Array]:
         rung = state[0] + 1
-        lifted = covariance + ladder[rung] * eye
+        lifted = covariance + ladder[rung] * jnp.diag(scales)
         return rung, inverse_root(lifted) if inverse else jax.lax.linalg.cholesky(lifted, symmetrize_input=False)
 
     def fails(state: tuple[Array, Array]) -> Array:
         rung, factor = state
         pivots = 1 / jnp.diagonal(factor) if inverse else jnp.diagonal(factor)
-        held = jnp.all(pivots * pivots >= needed[rung])  # NaN compares false
+        held = jnp.all(pivots * pivots >= needed[rung] * scales)  # NaN compares false
         return (rung < len(JITTER_LADDER) - 1) & ~held
 
     # The first rung is inside the loop too, so that its program is compiled once.

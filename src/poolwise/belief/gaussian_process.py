@@ -21,7 +21,7 @@ from poolwise.belief.trend import Doubt, Mean, Trend, basis, mean_at
 from poolwise.belief.warp import straightened
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
-from poolwise.precision import AnyArray, concrete, double, to_double, to_numpy
+from poolwise.precision import AnyArray, concrete, double, narrow, to_double, to_numpy
 from poolwise.programs import quickly
 from poolwise.pytree import pytree
 
@@ -70,6 +70,8 @@ class GaussianProcess:
 
     def condition(self, X: Numbers, y: Numbers) -> Posterior:
         """The belief after seeing outcomes y at the rows of X."""
+        if narrow((self, X, y)):
+            return _conditioned(self, X, y)
         with jax.enable_x64(True):
             points = checks.matrix("X", X, columns=self.dimension)
             outcomes = checks.vector("y", y)
@@ -78,6 +80,12 @@ class GaussianProcess:
             # Noise of each observation is padded too: a program knows its arguments by their shapes.
             process = GaussianProcess(self.kernel, data.noise, self.mean) if noise.ndim else self
             return Posterior(process, data, *_condition(process, data))
+
+
+@double
+def _conditioned(process: GaussianProcess, X: Numbers, y: Numbers) -> Posterior:
+    """Under a transformation in 32 bit: forward and backward in 64."""
+    return process.condition(X, y)
 
 
 @pytree

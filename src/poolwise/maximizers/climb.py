@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
+from poolwise import checks
 from poolwise.errors import InputError
 
 Objective = Callable[[Float[Array, "r p"]], Float[Array, " r"]]
@@ -36,10 +38,10 @@ class Budget:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if self.evaluations is not None and not self.evaluations >= 1:
-            raise InputError(f"evaluations={self.evaluations}: allow at least one, or leave it out for no limit")
-        if self.seconds is not None and not self.seconds > 0:
-            raise InputError(f"seconds={self.seconds}: allow more than zero, or leave it out for no limit")
+        if self.evaluations is not None:
+            checks.store_counts(self, "evaluations")
+        if self.seconds is not None:
+            checks.duration("seconds", self.seconds)
 
     def allowed(self, default: int) -> int:
         """The number of evaluations that may be made: `default` where neither limit is set."""
@@ -119,6 +121,12 @@ def evaluate(objective: Objective, points: Float[Array, "r p"]) -> Float[Array, 
     if values.shape != points.shape[:1]:
         raise InputError(f"the objective maps {points.shape} to {values.shape}: it must give one value for each row")
     return values.astype(points.dtype)
+
+
+def value_and_gradient(objective: Objective, points: Float[Array, "r p"]) -> tuple[Array, Float[Array, "r p"]]:
+    """Values and gradients of independent rows, by one backward pass."""
+    values, pull = jax.vjp(functools.partial(evaluate, objective), points)
+    return values, pull(jnp.ones_like(values))[0]
 
 
 def as_pytree(objective: Objective) -> Objective:

@@ -12,16 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import Bounds, direct
 
 from poolwise import checks
-from poolwise.maximizers.climb import (
-    UNLIMITED,
-    Budget,
-    Climb,
-    Log,
-    Objective,
-    as_pytree,
-    as_starts,
-    evaluate,
-)
+from poolwise.maximizers.climb import UNLIMITED, Budget, Climb, Log, Objective, as_pytree, as_starts, evaluate
 from poolwise.precision import double
 
 WORST = 1e100  # what SciPy, which minimises, sees where the objective is not finite
@@ -41,7 +32,7 @@ class Direct:
     evaluations: int = 2**12
 
     def __post_init__(self) -> None:
-        checks.count("evaluations", self.evaluations)
+        checks.store_counts(self, "evaluations")
 
     @double
     def __call__(self, objective: Objective, starts: ArrayLike, budget: Budget = UNLIMITED, *, seed: int = 0) -> Climb:

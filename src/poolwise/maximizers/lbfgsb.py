@@ -22,16 +22,7 @@ from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from poolwise import checks
-from poolwise.maximizers.climb import (
-    UNLIMITED,
-    Budget,
-    Climb,
-    Log,
-    Objective,
-    as_pytree,
-    as_starts,
-    evaluate,
-)
+from poolwise.maximizers.climb import UNLIMITED, Budget, Climb, Log, Objective, as_pytree, as_starts, value_and_gradient
 from poolwise.precision import AnyArray, double
 from poolwise.pytree import pytree, static
 
@@ -278,8 +269,7 @@ class Lbfgsb:
     ftol: float = 1e-9
 
     def __post_init__(self) -> None:
-        checks.count("rounds", self.rounds)
-        checks.count("memory", self.memory)
+        checks.store_counts(self, "rounds", "memory")
 
     @double
     def __call__(self, objective: Objective, starts: ArrayLike, budget: Budget = UNLIMITED, *, seed: int = 0) -> Climb:
@@ -298,9 +288,4 @@ class Lbfgsb:
 @partial(jax.jit, donate_argnames="state")
 def _chunk(objective: Objective, state: State, rounds: Int[Array, ""]) -> State:
     """A few rounds as one compiled program; their number is an argument, so that it is compiled once."""
-
-    def value_and_gradient(points: Float[Array, "r p"]) -> tuple[Float[Array, " r"], Float[Array, "r p"]]:
-        values, pull = jax.vjp(partial(evaluate, objective), points)
-        return values, pull(jnp.ones_like(values))[0]
-
-    return advance(value_and_gradient, state, rounds)
+    return advance(partial(value_and_gradient, objective), state, rounds)

@@ -13,16 +13,7 @@ from jaxtyping import Array, Float, Int
 from numpy.typing import ArrayLike
 
 from poolwise import checks
-from poolwise.maximizers.climb import (
-    UNLIMITED,
-    Budget,
-    Climb,
-    Log,
-    Objective,
-    as_pytree,
-    as_starts,
-    evaluate,
-)
+from poolwise.maximizers.climb import UNLIMITED, Budget, Climb, Log, Objective, as_pytree, as_starts, evaluate
 from poolwise.precision import double
 
 DESIGNS = ("uniform", "sobol")
@@ -41,8 +32,7 @@ class RandomSearch:
     chunk: int = 2**10
 
     def __post_init__(self) -> None:
-        checks.count("points", self.points)
-        checks.count("chunk", self.chunk)
+        checks.store_counts(self, "points", "chunk")
         checks.option("design", self.design, DESIGNS)
 
     @double

@@ -14,16 +14,7 @@ from numpy.typing import ArrayLike
 
 from poolwise import checks
 from poolwise.errors import InputError
-from poolwise.maximizers.climb import (
-    UNLIMITED,
-    Budget,
-    Climb,
-    Log,
-    Objective,
-    as_pytree,
-    as_starts,
-    evaluate,
-)
+from poolwise.maximizers.climb import UNLIMITED, Budget, Climb, Log, Objective, as_pytree, as_starts, evaluate
 from poolwise.precision import double
 
 RULES = ("adam", "rmsprop", "momentum")
@@ -47,8 +38,7 @@ class Stochastic:
 
     def __post_init__(self) -> None:
         checks.option("rule", self.rule, RULES)
-        checks.count("steps", self.steps)
-        checks.count("batch_size", self.batch_size)
+        checks.store_counts(self, "steps", "batch_size")
         if not self.learning_rate > 0:
             raise InputError(f"learning_rate={self.learning_rate}: use a number above zero")
 

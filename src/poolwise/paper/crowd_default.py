@@ -19,11 +19,12 @@ from poolwise.belief.gaussian_process import Posterior
 from poolwise.paper.choosing import OUTER
 from poolwise.paper.crowd import Ask, Pools, normals_of, objective_of, stacked
 from poolwise.paper.settings import Setup
+from poolwise.pool.apart import Worth, distinct
 from poolwise.pool.ascent import RACE, SAMPLED, Ascent, Beginning, Found, _advance, _begin, _climb, _first_states
 from poolwise.pool.idle import IMPROVEMENTS, idle_points, incumbent
 from poolwise.pool.joint import GeneralObjective
 from poolwise.pool.judge import FRESH, FRESH_SEED, Judged, _judge_max
-from poolwise.pool.searching import _distinct
+from poolwise.pool.searching import beside
 from poolwise.pool.starts import Room, around_best, candidate_sets
 
 
@@ -71,12 +72,18 @@ def proposed(asked: Ask, setup: Setup) -> tuple[Pools, Int[np.ndarray, " t"]]:
         worths = [jax.tree.map(lambda leaf, i=i: leaf[i], asked.worths) for i in range(len(asked.seeds))]
         return _max_ascent(asked, worths, nobody, setup)
     pools, used = _general_ascent(asked, setup)
-    return _apart(asked, pools, nobody), used
+    worths = []
+    for i, others in enumerate(nobody):
+        posterior, goal = jax.tree.map(lambda leaf, i=i: leaf[i], (asked.beliefs.posteriors, asked.worths))
+        worths.append(beside(posterior, goal, others))
+    return _apart(asked, pools, nobody, worths), used
 
 
-def _apart(asked: Ask, pools: Pools, pending: Sequence[Float[np.ndarray, "_ d"]]) -> Pools:
-    each = zip(pools, pending, asked.seeds, strict=True)
-    return np.stack([_distinct(Found(pool, 0), beside, seed, False).pool for pool, beside, seed in each])
+def _apart(
+    asked: Ask, pools: Pools, pending: Sequence[Float[np.ndarray, "_ d"]], worths: Sequence[Worth | None] | None = None
+) -> Pools:
+    each = zip(pools, pending, asked.seeds, worths or [None] * len(pools), strict=True)
+    return np.stack([distinct(Found(pool, 0), others, seed, worth).pool for pool, others, seed, worth in each])
 
 
 def offered_to(asked: Ask, settings: Ascent, q: int) -> tuple[Float[np.ndarray, "t q c d"], Float[np.ndarray, "t s c"]]:

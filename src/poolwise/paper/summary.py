@@ -50,13 +50,11 @@ def best_optimizer(found: Curves, acquisition: str, optimizers: Iterable[str] = 
     return min(names, key=lambda name: float(found[acquisition, name][:, -1].mean()))
 
 
-def interval(
-    differences: Float[np.ndarray, " t"], *, level: float = 0.95, draws: int = 10_000
-) -> tuple[float, float, float]:
-    """The mean of paired differences, and the ends of its bootstrap interval."""
+def interval(differences: Float[np.ndarray, " t"]) -> tuple[float, float, float]:
+    """The mean of paired differences, and the ends of its bootstrap interval of 95 percent."""
     rng = np.random.default_rng(0)
-    means = differences[rng.integers(len(differences), size=(draws, len(differences)))].mean(axis=1)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    means = differences[rng.integers(len(differences), size=(10_000, len(differences)))].mean(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975])
     return float(differences.mean()), float(low), float(high)
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 import poolwise as pw
 from poolwise.belief.turning import cos_and_sin
 from poolwise.errors import PoolwiseError
+from poolwise.maximizers.climb import value_and_gradient
 from poolwise.maximizers.lbfgsb import ascend
 from poolwise.paper.settings import Setup
 from poolwise.pytree import pytree
@@ -111,12 +112,7 @@ def _screen(surface: Surface, chunks: Float[Array, "k c d"]) -> Float[Array, "k 
 @jax.jit
 def _climb(surface: Surface, starts: Float[Array, "r d"]) -> tuple[Float[Array, "r d"], Float[Array, " r"]]:
     """Rough climbs, all at once."""
-
-    def value_and_gradient(points: Float[Array, "r d"]) -> tuple[Float[Array, " r"], Float[Array, "r d"]]:
-        values, pull = jax.vjp(surface, points)
-        return values, pull(jnp.ones_like(values))[0]
-
-    end = ascend(value_and_gradient, starts, rounds=40, gtol=1e-3, ftol=1e-6)
+    end = ascend(functools.partial(value_and_gradient, surface), starts, rounds=40, gtol=1e-3, ftol=1e-6)
     return end.points, end.values
 
 

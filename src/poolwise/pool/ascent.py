@@ -22,9 +22,10 @@ from poolwise.acquisition.knowledge import KnowledgeGradient
 from poolwise.acquisition.volume import VolumeType
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.maximizers import lbfgsb
+from poolwise.maximizers.climb import value_and_gradient
 from poolwise.pool.field import field_of
 from poolwise.pool.greedy import greedy, with_points
-from poolwise.pool.joint import GeneralObjective, MaxObjective, value_and_gradient
+from poolwise.pool.joint import GeneralObjective, MaxObjective
 from poolwise.pool.knowledge import greedy_knowledge, knowledge_objective
 from poolwise.pool.prefix import Prefix, nobody
 from poolwise.pool.starts import Room, candidate_sets, evenly, near_best, with_room
@@ -58,10 +59,9 @@ class Ascent:
     polish: int = 60
 
     def __post_init__(self) -> None:
-        checks.count("samples", self.samples, least=FEWER**2)
-        for name in ("candidates", "starts", "rounds", "lanes"):
-            checks.count(name, getattr(self, name))
-        checks.count("polish", self.polish, least=0)
+        checks.store_counts(self, "candidates", "starts", "rounds", "lanes")
+        for name, least in (("samples", FEWER**2), ("polish", 0)):
+            object.__setattr__(self, name, checks.count(name, getattr(self, name), least=least))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from poolwise import checks
 from poolwise.acquisition.integrand import (
     ExpectedImprovement,
     ProbabilityOfImprovement,
@@ -38,7 +37,7 @@ from poolwise.pool.ascent import Ascent, Found
 from poolwise.pool.domain import Domain, ground_of
 from poolwise.pool.draws import path_maxima
 from poolwise.pool.idle import alone
-from poolwise.pool.proposal import Proposal, chosen_otherwise, otherwise_ahead
+from poolwise.pool.proposal import Proposal, asked, chosen_otherwise, otherwise_ahead
 from poolwise.pool.searching import busy, searched, seen, with_work
 
 SHORT = 0.2  # lengthscales below this many diagonals of the cube, so that it can hold many hills;
@@ -75,11 +74,7 @@ def balanced(  # noqa: PLR0913
     `value` is the expected best outcome of the pool, and what its points contribute is in that unit.
     """
     began = time.perf_counter()
-    checks.kind("posterior", posterior, Posterior, "give what fit(X, y) or GaussianProcess(...).condition returns.")
-    checks.count("q", q)
-    waiting = np.zeros((0, posterior.dimension))
-    if pending is not None and np.size(pending):
-        waiting = np.asarray(checks.matrix("pending", pending, columns=posterior.dimension), dtype=float)
+    q, waiting, seed = asked(posterior, q, pending, seed)
     otherwise_ahead(posterior, q, waiting)
     found = balanced_pool(posterior, q, waiting, domain=domain, seed=seed, known=known)
     ground, cost = ground_of(domain, posterior.dimension, EFFORT), found.evaluations

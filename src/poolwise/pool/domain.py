@@ -197,7 +197,7 @@ class Walk:
         return points[self.domain.feasible(points)]
 
 
-def random_pools(domain: Domain, q: int, seed: int, count: int = 256) -> Float[np.ndarray, "r p"]:
+def random_pools(domain: Domain, q: int, seed: int) -> Float[np.ndarray, "256 p"]:
     """Pools of points of a domain, drawn at random."""
-    points = domain.sample(4 * max(q, count), seed)
-    return points[np.random.default_rng([seed, 5]).integers(len(points), size=(count, q))].reshape(count, -1)
+    points = domain.sample(4 * max(q, 256), seed)
+    return points[np.random.default_rng([seed, 5]).integers(len(points), size=(256, q))].reshape(256, -1)

@@ -22,10 +22,10 @@ from poolwise.belief.paths import Paths, sample_paths
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.maximizers import lbfgsb
+from poolwise.maximizers.climb import value_and_gradient
 from poolwise.pool.ascent import Ascent
 from poolwise.pool.domain import APART, Domain, ground_of
-from poolwise.pool.joint import value_and_gradient
-from poolwise.pool.proposal import Proposal, chosen_otherwise
+from poolwise.pool.proposal import Proposal, asked, chosen_otherwise
 from poolwise.pool.starts import evenly, near_best, spread
 from poolwise.precision import AnyArray
 from poolwise.programs import quickly
@@ -77,13 +77,9 @@ def thompson(  # noqa: PLR0913
     next best point. `value` is the expected best outcome of the pool, and what its points contribute is in that unit.
     """
     began = time.perf_counter()
-    checks.kind("posterior", posterior, Posterior, "give what fit(X, y) or GaussianProcess(...).condition returns.")
-    checks.count("q", q)
+    q, waiting, seed = asked(posterior, q, pending, seed)
     ground = ground_of(domain, posterior.dimension, Ascent())
     with jax.enable_x64(True):
-        waiting = np.zeros((0, posterior.dimension))
-        if pending is not None and np.size(pending):
-            waiting = np.asarray(checks.matrix("pending", pending, columns=posterior.dimension))
         offers, cost = _offers(posterior, sample_paths(posterior, q, features=features, seed=seed), ground, seed)
         pool = _different(offers, waiting, ground, seed)
     return chosen_otherwise(posterior, pool, waiting, domain=ground, evaluations=cost, began=began, seed=seed)

@@ -27,8 +27,7 @@ from poolwise.belief.gaussian_process import Posterior
 from poolwise.belief.padding import masked
 from poolwise.errors import InputError
 from poolwise.maximizers import lbfgsb
-from poolwise.maximizers.climb import UNLIMITED, Budget, Climb, Log, Objective, as_starts
-from poolwise.pool.joint import value_and_gradient
+from poolwise.maximizers.climb import UNLIMITED, Budget, Climb, Log, Objective, as_starts, value_and_gradient
 from poolwise.pool.starts import evenly, near_best, spread
 from poolwise.precision import double
 from poolwise.programs import quickly
@@ -53,8 +52,7 @@ class OneShot:
     turns: int = 3
 
     def __post_init__(self) -> None:
-        for name in ("fantasies", "lanes", "rounds", "turns"):
-            checks.count(name, getattr(self, name))
+        checks.store_counts(self, "fantasies", "lanes", "rounds", "turns")
 
     @double
     def __call__(self, objective: Objective, starts: ArrayLike, budget: Budget = UNLIMITED, *, seed: int = 0) -> Climb:

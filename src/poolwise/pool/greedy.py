@@ -14,9 +14,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from poolwise.acquisition.integrand import MaxType, has_formula, unit_of
+from poolwise.maximizers.climb import value_and_gradient
 from poolwise.maximizers.lbfgsb import ascend
 from poolwise.pool.field import Field
-from poolwise.pool.joint import value_and_gradient
 from poolwise.pool.prefix import Prefix, extended, first_samples, with_one
 from poolwise.slices import slice_of, with_slice
 

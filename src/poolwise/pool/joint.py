@@ -143,9 +143,3 @@ class GeneralObjective:
         """The same with fresh independent base samples."""
         z = jax.random.normal(key, (samples, self.base.normals.shape[1]), self.base.normals.dtype)
         return GeneralObjective(self.posterior, self.integrand, self.pending, Base(z))
-
-
-def value_and_gradient(objective: Any, flat: Float[Array, "r p"]) -> tuple[Float[Array, " r"], Float[Array, "r p"]]:
-    """Values and gradients of independent rows, by one backward pass."""
-    values, pull = jax.vjp(objective, flat)
-    return values, pull(jnp.ones_like(values))[0]

@@ -87,17 +87,12 @@ def propose(  # noqa: PLR0913
     (2, 1)
     """
     began = time.perf_counter()
-    checks.kind(
-        "posterior", posterior, Posterior, "give what fit(X, y) or GaussianProcess(...).condition(X, y) returns."
-    )
-    checks.count("q", q)
-    checks.count("seed", seed, least=0)
+    q, waiting, seed = asked(posterior, q, pending, seed)
     check_integrand(integrand)
     if isinstance(maximizer, type) or not (isinstance(maximizer, Ascent) or callable(maximizer)):
         raise InputError(f"maximizer: expected an instance such as Ascent() or Lbfgsb(), got {maximizer!r}.")
     limit, ground = _limit(budget, deadline), ground_of(domain, posterior.dimension, maximizer)
     with jax.enable_x64(True):
-        waiting = _pending(posterior, pending)
         worth = as_pytree(integrand)
         _check_scalar(worth, len(waiting) + q)
 
@@ -162,15 +157,21 @@ def _check_scalar(integrand: Any, q: int) -> None:
 
 
 def _limit(budget: Budget | None, deadline: float | None) -> Budget:
-    given = budget or Budget()
+    given = Budget() if budget is None else budget
+    checks.kind("budget", given, Budget, "for instance Budget(evaluations=1000).")
     if deadline is None:
         return given
-    if not deadline > 0:
-        raise InputError(f"deadline: must be above zero seconds, got {deadline!r}; leave it out for no limit.")
+    deadline = checks.duration("deadline", deadline)
     return Budget(given.evaluations, deadline if given.seconds is None else min(deadline, given.seconds))
 
 
-def _pending(posterior: Posterior, pending: Numbers | None) -> Float[np.ndarray, "w d"]:
-    if pending is None or np.size(pending) == 0:
-        return np.zeros((0, posterior.dimension))
-    return np.asarray(checks.matrix("pending", pending, columns=posterior.dimension))
+def asked(
+    posterior: Posterior, q: int, pending: Numbers | None, seed: int
+) -> tuple[int, Float[np.ndarray, "w d"], int]:
+    """How many points are asked for, beside which pending ones, and the seed, once all are checked."""
+    checks.kind("posterior", posterior, Posterior, "give what fit(X, y) or GaussianProcess(...).condition returns.")
+    waiting = np.zeros((0, posterior.dimension))
+    if pending is not None and np.size(pending):
+        with jax.enable_x64(True):
+            waiting = np.asarray(checks.matrix("pending", pending, columns=posterior.dimension))
+    return checks.count("q", q), waiting, checks.count("seed", seed, least=0)

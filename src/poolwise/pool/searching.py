@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,18 +13,18 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from poolwise.acquisition.expectation import as_pytree
-from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement
+from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement, unit_of
 from poolwise.acquisition.log_space import LogExpectedImprovement
 from poolwise.belief.gaussian_process import GaussianProcess, Posterior, with_mean
 from poolwise.maximizers.climb import Budget, Maximizer
+from poolwise.pool.apart import Worth, distinct
 from poolwise.pool.ascent import Ascent, Found, Limit, general_objective, max_objective, search
-from poolwise.pool.domain import APART, Domain, Rules
+from poolwise.pool.domain import Domain, Rules
 from poolwise.pool.idle import idle_points, reseated
 from poolwise.pool.judge import Judged, judge, judge_ahead
 from poolwise.pool.picks import search_domain
 from poolwise.pool.starts import evenly, marginal_pools, near_best, spread
-
-log = logging.getLogger(__name__)
+from poolwise.pytree import pytree
 
 STARTS = 32  # pools that other maximizers start from, as in the paper
 NOISE_FLOOR = 1e-6  # relative to the kernel's variance: with less noise the inverse is too coarse to search with
@@ -118,7 +117,7 @@ def searched(  # noqa: PLR0913
             found = search(maximizer, belief, worth, q, pending, seed=seed, limit=bound, picks=picks)
         else:
             found = _climb(maximizer, belief, worth, q, pending, limit=limit, seed=seed)
-        return _distinct(found, pending, seed, replicate)
+        return found if replicate else distinct(found, pending, seed, beside(posterior, as_pytree(integrand), pending))
 
 
 def acquisition_starts(
@@ -169,27 +168,39 @@ def _climb(  # noqa: PLR0913
         objective: Any = max_objective(posterior, integrand, q, pending, samples=1024, seed=seed)[0]
     else:
         objective = general_objective(posterior, integrand, q, pending, samples=256, seed=seed)
-    climb = maximizer(objective, starts.reshape(len(starts), -1), limit, seed=seed)
+    climb = maximizer(InUnits(objective), starts.reshape(len(starts), -1), limit, seed=seed)
     return Found(climb.best.reshape(q, -1), climb.evaluations)
+
+
+def beside(posterior: Posterior, integrand: Any, pending: Float[np.ndarray, "w d"]) -> Worth | None:
+    """What tells whether a point is worth more next to another; to a maximum one in the same place adds nothing."""
+    if isinstance(integrand, MaxType):
+        return None
+    lengths = np.broadcast_to(np.asarray(posterior.process.kernel.lengthscale), (posterior.dimension,))
+    unit = float(unit_of(integrand, jnp.asarray(posterior.process.kernel.amplitude)))
+    return Worth(lambda pool: float(judge(integrand, posterior, pool, pending).estimate.value) / unit, lengths)
+
+
+@pytree
+class InUnits:
+    """An objective in the unit that its values count in, so that a maximizer's tolerances and steps fit."""
+
+    objective: Any
+
+    def __call__(self, flat: Float[Array, "r p"]) -> Float[Array, " r"]:
+        return self.objective(flat) / self.objective.unit
+
+    def __getattr__(self, name: str) -> Any:
+        """What else the objective has, for a maximizer that knows more of it than its values."""
+        if name == "objective":
+            raise AttributeError(name)
+        return getattr(self.objective, name)
+
+    def redraw(self, key: Array, samples: int) -> InUnits:
+        """The same with fresh independent base samples."""
+        return InUnits(self.objective.redraw(key, samples))
 
 
 @jax.jit
 def _values(objective: Any, flat: Float[Array, "r p"]) -> Float[Array, " r"]:
     return objective(flat)
-
-
-def _distinct(found: Found, pending: Float[np.ndarray, "w d"], seed: int, replicate: bool) -> Found:
-    """The pool, with any point that is not finite or stands on another replaced by one that fills the space."""
-    if replicate:
-        return found
-    pool = np.array(found.pool)
-    spare: Iterator[Any] = iter(())
-    for i in range(len(pool)):
-        others = np.concatenate([pending, pool[:i]])
-        while not np.isfinite(pool[i]).all() or (np.abs(others - pool[i]).max(axis=1, initial=0.0) < APART).any():
-            log.info("propose: point %d stood on another or was not finite; replaced by one that fills the space", i)
-            if (fresh := next(spare, None)) is None:
-                spare = iter(spread(4 * len(pool) + len(pending), pool.shape[1], seed + 1))
-                fresh = next(spare)
-            pool[i] = fresh
-    return Found(pool, found.evaluations)

@@ -20,9 +20,10 @@ from poolwise.acquisition.integrand import MaxType, ProbabilityOfImprovement, ba
 from poolwise.acquisition.volume import VolumeType
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.maximizers import lbfgsb
+from poolwise.maximizers.climb import value_and_gradient
 from poolwise.pool.ascent import general_objective
 from poolwise.pool.field import Field, Rows, field_of
-from poolwise.pool.joint import GeneralObjective, value_and_gradient
+from poolwise.pool.joint import GeneralObjective
 from poolwise.pool.prefix import Prefix, extended, nobody, with_one
 from poolwise.pool.volume import VolumeTable
 from poolwise.programs import quickly
@@ -98,8 +99,8 @@ class MaxTable:
         slot = low + len(self.pending) + free
         taken = (np.arange(c) < low + len(given)) & (np.arange(c) != slot)
         if low:
-            points = np.concatenate([np.asarray(self.integrand.points), points])
-            taken[:low] = np.asarray(self.integrand.live)
+            points = np.concatenate([self.integrand.places, points])
+            taken[:low] = self.integrand.live
         prefix = _prefix(self.field, self.integrand, self.normals, points, taken.astype(float))
         return Seat(self.field, self.integrand, prefix, jnp.asarray(slot))
 

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from poolwise.maximizers.climb import value_and_gradient
 from poolwise.maximizers.lbfgsb import ascend
-from poolwise.pool.joint import value_and_gradient
 from poolwise.pytree import pytree
 from poolwise.slices import slice_of, with_slice
 

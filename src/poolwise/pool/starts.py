@@ -46,8 +46,8 @@ def with_room(pending: Float[np.ndarray, "w d"], normals: Float[np.ndarray, "m c
         return Room(points, taken, np.concatenate([normals[:, :w], free, normals[:, w:]], axis=1))
     low, high = normals[:, -b:], normals[:, w:-b]
     return Room(
-        np.concatenate([np.asarray(integrand.points), points]),
-        np.concatenate([np.asarray(integrand.live, float), taken]),
+        np.concatenate([integrand.places, points]),
+        np.concatenate([integrand.live.astype(float), taken]),
         np.concatenate([low, normals[:, :w], free, high], axis=1),
     )
 
