@@ -18,7 +18,8 @@ from problem import LENGTHSCALE, NOISE, Problem, judge, reference
 
 import poolwise as pw
 from poolwise.acquisition.base_samples import normals
-from poolwise.pool.ascent import RACE, SAMPLED, Ascent, Beginning, _advance, _first_states, _objective
+from poolwise.pool.ascent import RACE, SAMPLED, Beginning, _advance, _first_states, _objective
+from poolwise.pool.effort import Ascent
 from poolwise.pool.greedy import greedy
 from poolwise.pool.starts import candidate_sets
 

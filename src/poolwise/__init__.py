@@ -52,11 +52,11 @@ if TYPE_CHECKING:
     from .maximizers.lbfgsb import Lbfgsb as Lbfgsb
     from .maximizers.random_search import RandomSearch as RandomSearch
     from .maximizers.stochastic import Stochastic as Stochastic
-    from .pool.ascent import Ascent as Ascent
     from .pool.balance import balanced as balanced
     from .pool.draws import Maxima as Maxima
     from .pool.draws import path_maxima as path_maxima
     from .pool.draws import thompson as thompson
+    from .pool.effort import Ascent as Ascent
     from .pool.fantasies import OneShot as OneShot
     from .pool.proposal import Proposal as Proposal
     from .pool.proposal import propose as propose

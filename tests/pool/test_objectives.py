@@ -9,7 +9,8 @@ import poolwise as pw
 from poolwise.acquisition.base_samples import normals
 from poolwise.maximizers import lbfgsb
 from poolwise.maximizers.climb import value_and_gradient
-from poolwise.pool.ascent import Limit, _advance, _begin, general_objective, max_objective, search
+from poolwise.pool.ascent import _advance, _begin, general_objective, max_objective, search
+from poolwise.pool.effort import Limit
 from poolwise.pool.field import JITTER, field_of
 from poolwise.pool.greedy import with_points
 from poolwise.pool.prefix import factor_rows, first_samples, nobody

@@ -40,6 +40,7 @@ class PoolSearchCV(BaseSearchCV):  # type: ignore[misc]
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.svm import SVC
+    >>> from poolwise.space.parameters import Float
     >>> search = PoolSearchCV(SVC(), {"C": Float(1e-2, 1e3, log=True)}, n_iter=4, n_points=2, random_state=0)
     >>> bool(search.fit(*load_iris(return_X_y=True)).best_score_ > 0.9)
     True

@@ -20,7 +20,8 @@ from poolwise.paper.choosing import OUTER
 from poolwise.paper.crowd import Ask, Pools, normals_of, objective_of, stacked
 from poolwise.paper.settings import Setup
 from poolwise.pool.apart import Worth, distinct
-from poolwise.pool.ascent import RACE, SAMPLED, Ascent, Beginning, Found, _advance, _begin, _climb, _first_states
+from poolwise.pool.ascent import RACE, SAMPLED, Beginning, _advance, _begin, _climb, _first_states
+from poolwise.pool.effort import Ascent, Found
 from poolwise.pool.idle import IMPROVEMENTS, idle_points, incumbent
 from poolwise.pool.joint import GeneralObjective
 from poolwise.pool.judge import FRESH, FRESH_SEED, Judged, _judge_max

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from poolwise.pool.ascent import Found
 from poolwise.pool.domain import APART
+from poolwise.pool.effort import Found
 from poolwise.pool.starts import spread
 
 log = logging.getLogger(__name__)

@@ -33,9 +33,9 @@ from poolwise.acquisition.knowledge import KnowledgeGradient
 from poolwise.acquisition.log_space import LogExpectedImprovement, LogProbabilityOfImprovement
 from poolwise.belief.gaussian_process import Posterior, straight, turnable
 from poolwise.checks import Numbers
-from poolwise.pool.ascent import Ascent, Found
 from poolwise.pool.domain import Domain, ground_of
 from poolwise.pool.draws import path_maxima
+from poolwise.pool.effort import Ascent, Found
 from poolwise.pool.idle import alone
 from poolwise.pool.proposal import Proposal, asked, chosen_otherwise, otherwise_ahead
 from poolwise.pool.searching import busy, searched, seen, with_work

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 
 from poolwise import checks
 from poolwise.errors import InputError
-from poolwise.pool.ascent import Ascent, Limit
+from poolwise.pool.effort import Ascent, Limit
 from poolwise.pool.seats import Points, Table, climb, look, worth
 
 APART = 1e-6  # points closer than this, in every coordinate, are the same point

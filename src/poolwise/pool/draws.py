@@ -23,8 +23,8 @@ from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.maximizers import lbfgsb
 from poolwise.maximizers.climb import value_and_gradient
-from poolwise.pool.ascent import Ascent
 from poolwise.pool.domain import APART, Domain, ground_of
+from poolwise.pool.effort import Ascent
 from poolwise.pool.proposal import Proposal, asked, chosen_otherwise
 from poolwise.pool.starts import evenly, near_best, spread
 from poolwise.precision import AnyArray

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 
 from poolwise.acquisition.integrand import ExpectedImprovement, ProbabilityOfImprovement
 from poolwise.belief.gaussian_process import Posterior
-from poolwise.pool.ascent import Found
+from poolwise.pool.effort import Found
 from poolwise.pool.judge import Judged
 
 IMPROVEMENTS = (ExpectedImprovement, ProbabilityOfImprovement)  # they are zero where no sample exceeds the threshold

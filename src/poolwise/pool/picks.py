@@ -13,8 +13,8 @@ from jaxtyping import Float
 
 from poolwise.belief.gaussian_process import Posterior
 from poolwise.errors import InputError
-from poolwise.pool.ascent import Ascent, Found, Limit
 from poolwise.pool.domain import Leaders, Meter, Rules, Walk
+from poolwise.pool.effort import Ascent, Found, Limit
 from poolwise.pool.seats import Points, look, table
 
 SWEEPS = 2  # times that each point is reconsidered beside the others

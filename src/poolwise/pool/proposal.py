@@ -19,8 +19,8 @@ from poolwise.belief.gaussian_process import Posterior
 from poolwise.checks import Numbers
 from poolwise.errors import InputError
 from poolwise.maximizers.climb import Budget, Maximizer
-from poolwise.pool.ascent import Ascent
 from poolwise.pool.domain import Domain, ground_of
+from poolwise.pool.effort import Ascent
 from poolwise.pool.idle import IMPROVEMENTS
 from poolwise.pool.judge import best_random, judge, judge_ahead
 from poolwise.pool.searching import busy

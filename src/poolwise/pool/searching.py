@@ -18,8 +18,9 @@ from poolwise.acquisition.log_space import LogExpectedImprovement
 from poolwise.belief.gaussian_process import GaussianProcess, Posterior, with_mean
 from poolwise.maximizers.climb import Budget, Maximizer
 from poolwise.pool.apart import Worth, distinct
-from poolwise.pool.ascent import Ascent, Found, Limit, general_objective, max_objective, search
+from poolwise.pool.ascent import general_objective, max_objective, search
 from poolwise.pool.domain import Domain, Rules
+from poolwise.pool.effort import Ascent, Found, Limit
 from poolwise.pool.idle import idle_points, reseated
 from poolwise.pool.judge import Judged, judge, judge_ahead
 from poolwise.pool.picks import search_domain
