@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from .study.trial import Trial as Trial
 
 _HOMES = {
-    "Ascent": "pool.ascent",
+    "Ascent": "pool.effort",
     "Box": "acquisition.region",
     "Budget": "maximizers.climb",
     "Callback": "study.callbacks",
