@@ -110,7 +110,7 @@ def test_expected_maximum_of_independent_normals(q, expected):
     assert expected == pytest.approx(exact.simple_regret(Normal(np.zeros(q), np.eye(q))), abs=1e-9)
 
 
-@pytest.mark.parametrize("q", [2, 3, 4, 5])
+@pytest.mark.parametrize("q", [2, 3, 4, pytest.param(5, marks=pytest.mark.slow)])
 def test_one_factor_reference(q):
     """Pools with one common factor, against products of Phi under one integral, to 1e-11."""
     rng = np.random.default_rng(q)

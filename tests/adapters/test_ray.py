@@ -418,7 +418,8 @@ def test_tune_runs_in_pools(cluster, tmp_path, q):
     assert search.trials == again.trials
 
 
-@pytest.mark.parametrize("name", ["tune", pytest.param("searcher", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tune", "searcher"])
 def test_the_examples_run(cluster, name):
     """As a user would start them, in a process of their own; the page shows them as they are."""
     path = ROOT / "examples" / "ray" / f"{name}.py"

@@ -39,6 +39,7 @@ def test_pools_are_those_of_each_task_alone(asked, optimizer, evaluations):
         assert np.isclose(choosing.judged(posterior, worth, alone.pool), crowd.judged(asked, choices.pools)[i])
 
 
+@pytest.mark.slow
 def test_the_default_is_that_of_each_task_alone(asked):
     """Where all points of a pool add nothing and are chosen again, and where some do."""
     goals = [pw.ExpectedImprovement(1e3), pw.ExpectedImprovement(3.5)]

@@ -141,7 +141,7 @@ def test_one_point_is_integrated_by_formula(pending):
     assert values == pytest.approx(exact, abs=5e-3 if pending else 1e-8)
 
 
-@pytest.mark.parametrize("q", [2, 6, 7, 9])
+@pytest.mark.parametrize("q", [2, pytest.param(6, marks=pytest.mark.slow), pytest.param(7, marks=pytest.mark.slow), 9])
 def test_the_compiled_climb_sees_the_same_values(q):
     """In one dimension jaxlib 0.10.2 compiled the loop wrongly while a distance's root was guarded in its value."""
     posterior = pw.GaussianProcess(pw.Matern52(0.15), noise=1e-6).condition([[0.2], [0.22], [0.8]], [0.0, 0.9, -2.0])
@@ -157,7 +157,7 @@ def test_the_compiled_climb_sees_the_same_values(q):
     np.testing.assert_allclose(end.gradients, gradient, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize(("d", "q"), [(1, 3), (2, 2)])
+@pytest.mark.parametrize(("d", "q"), [(1, 3), pytest.param(2, 2, marks=pytest.mark.slow)])
 def test_compiled_picks_are_those_of_the_functions(d, q):
     """The program of greedy picks does what its functions do without compilation."""
     rng = np.random.default_rng(d)

@@ -56,6 +56,7 @@ def test_the_unit_of_outcomes_changes_no_pool(way):
         np.testing.assert_allclose(unit * usual.contributions, other.contributions, rtol=1e-4, atol=1e-9 * unit)
 
 
+@pytest.mark.slow
 def test_the_unit_of_outcomes_changes_no_pool_of_ones_own():
     """An integrand that does not say what it counts in is climbed as far in a small unit."""
     usual, other = proposed(belief(1.0), second_best), proposed(belief(1e-8), second_best)

@@ -247,7 +247,7 @@ def check_history(history, fill):
 QUIET = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
 
 
-@settings(max_examples=250, **QUIET)
+@settings(max_examples=120, **QUIET)
 @given(steps(4))
 def test_any_history_is_followed_by_a_pool_that_fills(history):
     """Duplicates, constants, 1e300, failures, additions far outside: `ask` does not raise and its points are valid."""
