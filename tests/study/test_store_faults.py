@@ -193,6 +193,17 @@ def test_a_file_that_is_gone_is_noticed(tmp_path, what):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a file that is open stays")
+def test_a_file_that_goes_while_something_is_written_is_noticed(tmp_path):
+    """What went into a file without a name is not acknowledged."""
+    path = tmp_path / "study.db"
+    with Study(f"sqlite:///{path}", space=SPACE, minimize="loss") as study:
+        study.ask(1)
+
+        with pytest.raises(StorageError, match="was removed"):
+            study._store.run.write(lambda connection: path.unlink())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a file that is open stays")
 def test_a_run_ends_when_its_file_is_gone(tmp_path, monkeypatch):
     """With the values that are not stored."""
     monkeypatch.setattr(telling, "WAITS", ())
